@@ -25,8 +25,10 @@ def torch_minor() -> tuple[int, int]:
 
 
 def extension() -> CppExtension:
+    """The extension module of every source in SOURCES."""
+    torch_headers = include_paths()
     # -isystem rather than -I: the warnings of PyTorch's headers are not ours to fix.
-    system_headers = [*include_paths(), *(f"{path}/kineto" for path in include_paths()[:1])]
+    system_headers = [*torch_headers, f"{torch_headers[0]}/kineto"]
     major, minor = torch_minor()
     return CppExtension(
         "torch_trainium._C",
@@ -48,4 +50,14 @@ def extension() -> CppExtension:
     )
 
 
-setup(ext_modules=[extension()], cmdclass={"build_ext": BuildExtension})
+class IncrementalBuild(BuildExtension):
+    """Keeps object files, so that an editable install compiles only what changed."""
+
+    def finalize_options(self) -> None:
+        """Replace the temporary folder of an editable install by one that stays."""
+        super().finalize_options()
+        major, minor = torch_minor()
+        self.build_temp = str(ROOT / "build" / f"torch-{major}.{minor}")
+
+
+setup(ext_modules=[extension()], cmdclass={"build_ext": IncrementalBuild})
