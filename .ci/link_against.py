@@ -1,0 +1,110 @@
+"""Compiles csrc and links it against another PyTorch release, without installing that.
+
+Only the headers and the libraries an extension links to are taken out of the package, so a
+CUDA build works without any CUDA library. Nothing is run.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from setup import SOURCES, built_for, compile_flags, torch_minor  # noqa: E402
+
+LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python")
+
+
+def unpack(requirement: str, target: Path) -> None:
+    """Put the headers and LIBRARIES of a torch package into `target`."""
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as download:
+        pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+        subprocess.run([*pip, "--quiet", "--dest", download, requirement], check=True)
+        (wheel,) = Path(download).glob("torch-*.whl")
+        wanted = tuple(f"torch/lib/lib{name}.so" for name in LIBRARIES)
+        with zipfile.ZipFile(wheel) as package:
+            members = [
+                name
+                for name in package.namelist()
+                if name.startswith("torch/include/") or name in wanted
+            ]
+            package.extractall(target, members)
+
+
+def compile_all(flags: list[str], objects: Path) -> list[Path]:
+    """Compile SOURCES without optimization, which also keeps every inline function's symbols."""
+
+    def compile_one(source: str) -> Path:
+        target = objects / f"{source.replace('/', '_')}.o"
+        subprocess.run(
+            ["g++", "-O0", "-fPIC", *flags, "-c", ROOT / source, "-o", target], check=True
+        )
+        print(f"  {source}", flush=True)
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compile_one, SOURCES))
+
+
+def unresolved(library: Path, lib_dir: Path) -> list[str]:
+    """The symbols of `library` that neither PyTorch nor the system's libraries define.
+
+    The linker accepts any undefined symbol in a shared library, so they are looked up here.
+    Python's own, and those that carry the version of a system library, are there at run time.
+    """
+
+    def symbols(path: Path, kind: str) -> set[str]:
+        nm = ["nm", "--dynamic", "--format=just-symbols", kind, path]
+        return set(subprocess.run(nm, check=True, capture_output=True, text=True).stdout.split())
+
+    defined = set().union(
+        *(symbols(lib_dir / f"lib{name}.so", "--defined-only") for name in LIBRARIES)
+    )
+    weak_or_python = ("Py", "_Py", "_ITM_", "__gmon_start__")
+    return sorted(
+        name
+        for name in symbols(library, "--undefined-only") - defined
+        if "@" not in name and not name.startswith(weak_or_python)
+    )
+
+
+def main(requirement: str) -> None:
+    """Compile and link against `requirement`, such as "torch==2.14.1"; exit 1 where it fails."""
+    version = requirement.partition("==")[2]
+    minor = torch_minor(version)
+    torch_root = ROOT / "build" / f"headers-{version}"
+    if not torch_root.exists():
+        print(f"  taking headers and libraries out of {requirement}", flush=True)
+        torch_root.parent.mkdir(exist_ok=True)
+        try:
+            unpack(requirement, torch_root)
+        except BaseException:
+            shutil.rmtree(torch_root, ignore_errors=True)
+            raise
+    lib_dir = torch_root / "torch" / "lib"
+    flags = [
+        *compile_flags(torch_root / "torch" / "include"),
+        built_for(minor),
+        f"-I{sysconfig.get_path('include')}",
+        "-DTORCH_EXTENSION_NAME=_C",
+    ]
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as objects:
+        library = Path(objects) / "_C.so"
+        link = [f"-L{lib_dir}", *(f"-l{name}" for name in LIBRARIES)]
+        subprocess.run(
+            ["g++", "-shared", *compile_all(flags, Path(objects)), *link, "-o", library], check=True
+        )
+        if missing := unresolved(library, lib_dir):
+            sys.exit(f"PyTorch {version} does not define:\n  " + "\n  ".join(missing))
+    print(f"csrc compiles and links against PyTorch {version}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

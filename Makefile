@@ -1,0 +1,98 @@
+# `make demo` and `make test` are all a newcomer needs; both set everything up first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# The +cpu build by name: a plain "torch" would bring several gigabytes of CUDA libraries.
+TORCH ?= torch==2.13.0+cpu
+PIP := $(PY) -m pip --disable-pip-version-check
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
+say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help setup demo test test-hf conformance lint format headers-2.14 clean
+
+help:
+	@echo 'make setup         create .venv with everything installed and the extension built'
+	@echo 'make demo          set up and train both examples on the neuron device'
+	@echo 'make test          set up and run the tests'
+	@echo 'make test-hf       the tests that load and fine-tune a pretrained model'
+	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
+	@echo 'make lint          ruff, mypy --strict, clang-format'
+	@echo 'make format        let ruff and clang-format rewrite the sources'
+	@echo 'make headers-2.14  compile and link csrc against PyTorch 2.14 (fetches its CUDA build)'
+	@echo 'make clean         remove .venv and every build product'
+
+setup: $(VENV)/.ready
+
+$(VENV)/.torch:
+	@$(call say,Creating $(VENV) with PyTorch)
+	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python 3.11 or newer is needed, found {v.major}.{v.minor}; try make PYTHON=python3.11")'
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --progress-bar off --only-binary :all: -c requirements/constraints.txt '$(TORCH)' || {
+	  echo
+	  echo 'Found no package $(TORCH). It is the CPU build of PyTorch, which has an index of its own:'
+	  echo 'pass the one that PyTorch names for "pip, CPU" as PIP_EXTRA_INDEX_URL and run make again.'
+	  echo 'To accept another build, which may bring CUDA: make TORCH=torch==2.13.0'
+	  exit 1
+	}
+	touch $@
+
+$(VENV)/.packages: $(VENV)/.torch pyproject.toml requirements/constraints.txt
+	@$(call say,Installing what the examples and the tests and the linters use)
+	$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["build-system"]["requires"], *sum(p["project"]["optional-dependencies"].values(), []), sep="\n")' > $(VENV)/packages.txt
+	$(PIP) install --progress-bar off -c requirements/constraints.txt -r $(VENV)/packages.txt '$(TORCH)'
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.packages setup.py $(CPP)
+	@$(call say,Building the extension)
+	# The first command shows progress and keeps objects; the second finds them and installs.
+	$(PY) setup.py --quiet build_ext --inplace 2>&1 | awk '
+	  /^\[[0-9]+\/[0-9]+\] / { match($$0, /csrc\/[^ ]*\.cpp/); print "  " $$1, substr($$0, RSTART, RLENGTH); fflush(); next }
+	  { print; fflush() }'
+	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	touch $@
+
+demo: setup
+	@$(call say,Training a CNN on handwritten digits)
+	$(PY) examples/train_digits.py --device neuron
+	$(call say,Training a small GPT on the source of the standard library)
+	$(PY) examples/train_gpt.py --device neuron
+
+test: setup
+	@$(call say,Running the tests)
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+test-hf: setup
+	@$(call say,Fine-tuning a pretrained sentence encoder)
+	$(PY) -m pytest tests/examples -m hf $(PYTEST_ARGS)
+
+conformance: setup
+	@$(call say,Running every conformance case)
+	$(PY) -m tests.conformance.run --all
+
+lint: $(VENV)/.packages
+	@$(call say,Checking style and types)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV)/.packages
+	@$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	$(VENV)/bin/clang-format -i $(CPP)
+
+headers-2.14: $(VENV)/.packages
+	@$(call say,Compiling and linking against PyTorch 2.14)
+	$(PY) .ci/link_against.py torch==2.14.1
+
+clean:
+	rm -rf .venv build *.egg-info torch_trainium/_C*.so
