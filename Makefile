@@ -15,6 +15,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
+GENERATORS := $(wildcard csrc/codegen/*.py)
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup demo test test-hf conformance lint format headers-2.14 clean
@@ -51,7 +52,7 @@ $(VENV)/.packages: $(VENV)/.torch pyproject.toml requirements/constraints.txt
 	$(PIP) install --progress-bar off -c requirements/constraints.txt -r $(VENV)/packages.txt '$(TORCH)'
 	touch $@
 
-$(VENV)/.ready: $(VENV)/.packages setup.py $(CPP)
+$(VENV)/.ready: $(VENV)/.packages setup.py $(CPP) $(GENERATORS)
 	@$(call say,Building the extension)
 	# The first command shows progress and keeps objects; the second finds them and installs.
 	$(PY) setup.py --quiet build_ext --inplace 2>&1 | awk '
