@@ -1,0 +1,196 @@
+"""Every environment variable this package reads: one table, read once, validated."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from torch_trainium.hardware import ConfigurationError, Machine, machine
+
+PREFIX = "TORCH_TRAINIUM_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+logger = logging.getLogger("torch_trainium")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable; `parse` turns its text into a value or raises ValueError."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str
+    parse: Callable[[str], Any] = str
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("it is a switch: use 1 or 0")
+    return text == "1"
+
+
+def _log_level(text: str) -> str:
+    if text.lower() not in LOG_LEVELS:
+        raise ValueError(f"use one of {', '.join(LOG_LEVELS)}")
+    return text.lower()
+
+
+# The machine's variables keep their text here: `hardware.machine` reads them together,
+# because what one of them may say depends on the others.
+VARIABLES = (
+    Variable(
+        "TORCH_TRAINIUM_ENABLE",
+        "switch",
+        None,
+        "1: make the neuron device available even beside another accelerator. 0: never. "
+        "Unset: unless another accelerator or backend is present.",
+        _switch,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_LOG",
+        "level",
+        "warning",
+        f"What this package reports on stderr: {', '.join(LOG_LEVELS)}.",
+        _log_level,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_LOG_OPS",
+        "switch",
+        False,
+        "1: print every operator the device executes, with the line of Python that asked for it.",
+        _switch,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_INSTANCE",
+        "instance type",
+        None,
+        "The instance to emulate; trn2.3xlarge (one Trainium2 chip) when unset.",
+    ),
+    Variable(
+        "TORCH_TRAINIUM_HBM_BYTES",
+        "bytes",
+        None,
+        "Size of each HBM stack, at most the chip's; the chip's when unset.",
+    ),
+    Variable(
+        "TORCH_TRAINIUM_GUARD",
+        "switch",
+        None,
+        "1: host code that touches device memory faults instead of reading it.",
+    ),
+    Variable(
+        "NEURON_RT_VISIBLE_CORES",
+        "core list",
+        None,
+        "Logical cores this process sees, such as 0-3 or 0,2; all when unset.",
+    ),
+    Variable(
+        "NEURON_RT_NUM_CORES",
+        "count",
+        None,
+        "How many logical cores this process sees where NEURON_RT_VISIBLE_CORES is unset; 0: all.",
+    ),
+    Variable(
+        "NEURON_LOGICAL_NC_CONFIG",
+        "count",
+        None,
+        "Physical cores behind one logical core: 1, or 2 when unset.",
+    ),
+    Variable(
+        "NEURON_RT_VIRTUAL_CORE_SIZE",
+        "count",
+        None,
+        "Older name of NEURON_LOGICAL_NC_CONFIG.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Config(Mapping[str, Any]):
+    """The settings in force, by variable; `print` shows them with their documentation.
+
+    Attributes:
+        settings: the value of each variable of `VARIABLES`.
+        given: the variables that the environment sets.
+        machine: the devices this process sees, or None where `error` says why not.
+        error: what is wrong with the environment, empty where nothing is.
+
+    """
+
+    settings: Mapping[str, Any]
+    given: frozenset[str]
+    machine: Machine | None
+    error: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.settings)
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    def __str__(self) -> str:
+        lines = [f"error: {self.error}"] if self.error else []
+        lines += [f"machine: {self.machine}"] if self.machine else []
+        for variable in VARIABLES:
+            value = self.settings[variable.name]
+            origin = "environment" if variable.name in self.given else "default"
+            shown = "unset" if value is None else value
+            lines.append(f"{variable.name} = {shown} ({variable.type}, {origin})")
+            lines.append(f"    {variable.doc}")
+        return "\n".join(lines)
+
+
+def read(environ: Mapping[str, str]) -> Config:
+    """The settings that `environ` describes; never raises for what it says."""
+    given = {v.name: environ[v.name].strip() for v in VARIABLES if environ.get(v.name, "").strip()}
+    settings: dict[str, Any] = {}
+    errors: list[str] = []
+    for variable in VARIABLES:
+        settings[variable.name] = variable.default
+        if variable.name in given:
+            try:
+                settings[variable.name] = variable.parse(given[variable.name])
+            except ValueError as error:
+                errors.append(f"{variable.name}={given[variable.name]!r} cannot be used: {error}.")
+    found: Machine | None = None
+    try:
+        found = machine(environ)
+    except ConfigurationError as error:
+        errors.append(str(error))
+    return Config(settings, frozenset(given), None if errors else found, " ".join(errors))
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each TORCH_TRAINIUM_* variable that nothing here reads."""
+    known = [variable.name for variable in VARIABLES]
+    sentences = []
+    for name in sorted(name for name in environ if name.startswith(PREFIX) and name not in known):
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
+        sentences.append(f"{name} is no variable of torch-trainium and has no effect; {hint}")
+    return sentences
+
+
+@cache
+def current() -> Config:
+    """The settings of this process, read on the first call and fixed from then on."""
+    return read(os.environ)
+
+
+def configure_logging() -> None:
+    """Send this package's log to stderr from the level TORCH_TRAINIUM_LOG names."""
+    level = current()["TORCH_TRAINIUM_LOG"]
+    logger.setLevel(level.upper())
+    if "TORCH_TRAINIUM_LOG" in current().given and not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("[torch_trainium] %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False

@@ -1,0 +1,29 @@
+"""Exceptions and warnings of this package.
+
+Running out of device memory is `torch.OutOfMemoryError` and a failing device is
+`torch.AcceleratorError`: programs written for other accelerators already catch those.
+"""
+
+
+class TrainiumError(Exception):
+    """Base class of every exception that only this package raises."""
+
+
+class UnsupportedTorchError(TrainiumError, ImportError):
+    """The installed PyTorch, or the one the extension was built for, is not supported."""
+
+
+class BackendConflictError(TrainiumError, ImportError):
+    """Another backend holds the one place PyTorch has for an external device."""
+
+
+class ProcessSharingError(TrainiumError, RuntimeError):
+    """A neuron tensor was about to be shared with another process."""
+
+
+class UnsupportedOnNeuronError(TrainiumError, NotImplementedError):
+    """The feature exists in PyTorch and cannot exist on this device."""
+
+
+class ConfigurationWarning(UserWarning):
+    """An environment variable that looks like ours is not."""
