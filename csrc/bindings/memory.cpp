@@ -375,9 +375,10 @@ void bind_memory(py::module_& m) {
 
   py::class_<MemPool>(memory, "MemPool")
       .def(py::init<c10::DeviceIndex, bool, bool>())
-      .def_property_readonly("id", &MemPool::id)
-      .def_property_readonly("device", &MemPool::device)
-      .def("use_count", &MemPool::use_count);
+      .def_property_readonly("id", &MemPool::id, "The pool's id: two integers.")
+      .def_property_readonly("device", &MemPool::device, "The index of the pool's device.")
+      .def("use_count", &MemPool::use_count,
+           "How many hold the pool: the pool itself, and each use_mem_pool that is active.");
   memory.def("begin_allocating_to_pool", &begin_allocating_to_pool);
   memory.def("end_allocating_to_pool", &end_allocating_to_pool);
 
