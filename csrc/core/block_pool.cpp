@@ -23,15 +23,6 @@ Block* BlockPool::find_large(size_t size) const {
   return block;
 }
 
-bool BlockPool::splits(const Block& block, size_t size) const {
-  if (arena_.owner != nullptr && arena_.owner->no_split) {
-    return false;
-  }
-  const size_t remaining = block.size - size;
-  if (small_) {
-    return remaining >= kMinBlockBytes;
-  }
-  return size < Config::max_split_size() && remaining > kSmallBytes;
-}
+bool BlockPool::may_cut(size_t size) { return size < Config::max_split_size(); }
 
 }  // namespace torch_trainium

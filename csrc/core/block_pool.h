@@ -95,7 +95,8 @@ struct SmallerThenLower {
 
 class BlockPool {
  public:
-  BlockPool(Arena& arena, bool small) : arena_(arena), small_(small) {}
+  // `whole`: never to cut blocks.
+  BlockPool(Arena& arena, bool small, bool whole) : arena_(arena), small_(small), whole_(whole) {}
 
   Arena& arena() const { return arena_; }
   bool is_small() const { return small_; }
@@ -135,15 +136,18 @@ class BlockPool {
   }
 
   // Whether an allocation of `size` bytes leaves the rest of `block` to others.
-  bool splits(const Block& block, size_t size) const;
-
-  const std::set<Block*, SmallerThenLower>& large_blocks() const { return tree_; }
+  bool splits(const Block& block, size_t size) const {
+    const size_t rest = block.size - size;
+    return !whole_ && (small_ ? rest >= kMinBlockBytes : rest > kSmallBytes && may_cut(size));
+  }
 
  private:
+  static bool may_cut(size_t size);
   Block* find_large(size_t size) const;
 
   Arena& arena_;
   const bool small_;
+  const bool whole_;
   SmallBins bins_;
   std::set<Block*, SmallerThenLower> tree_;
 };
@@ -170,8 +174,8 @@ struct Arena {
   const int64_t stream;
   PrivatePool* const owner;  // null for the default memory pool
   size_t segment_count = 0;
-  BlockPool small{*this, true};
-  BlockPool large{*this, false};
+  BlockPool small{*this, true, owner != nullptr && owner->no_split};
+  BlockPool large{*this, false, owner != nullptr && owner->no_split};
 };
 
 }  // namespace torch_trainium

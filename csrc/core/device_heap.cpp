@@ -103,7 +103,7 @@ Block* DeviceHeap::take(Block* found, const MemoryRequest& request) {
   ++allocations_;
   counters_.add_allocation(small, block->size, request.requested_bytes);
   if (!request.provisional) {
-    counters_.raise_peaks(small, kAllocation, kSegment);
+    counters_.raise_peaks<kAllocation, kSegment>(small);
   }
   if (is_oversize(pool, block->size)) {
     rare_.oversize_allocations.increase(1);
@@ -157,6 +157,19 @@ void DeviceHeap::complete_free(Block* block, const GatheredContextPtr& context) 
   }
 }
 
+inline void DeviceHeap::count_inactive_split(bool small, int64_t blocks, int64_t bytes) {
+  const auto add = [&](Metric metric, int64_t amount) {
+    if (amount > 0) {
+      counters_.increase(small, metric, static_cast<size_t>(amount));
+    } else {
+      counters_.decrease(small, metric, static_cast<size_t>(-amount));
+    }
+  };
+  add(kInactiveSplit, blocks);
+  add(kInactiveSplitBytes, bytes);
+  counters_.raise_peaks<kInactiveSplit, kSegment>(small);
+}
+
 // Puts a block into its pool, merged with free neighbours.
 Block* DeviceHeap::make_free(Block* block) {
   BlockPool& pool = *block->pool;
@@ -198,27 +211,10 @@ Block* DeviceHeap::make_free(Block* block) {
   return block;
 }
 
-void DeviceHeap::count_inactive_split(bool small, int64_t blocks, int64_t bytes) {
-  const auto add = [&](Metric metric, int64_t amount) {
-    if (amount > 0) {
-      counters_.increase(small, metric, static_cast<size_t>(amount));
-      counters_.raise_peaks(small, metric, metric + 1);
-    } else {
-      counters_.decrease(small, metric, static_cast<size_t>(-amount));
-    }
-  };
-  add(kInactiveSplit, blocks);
-  add(kInactiveSplitBytes, bytes);
-}
-
-Arena& DeviceHeap::arena_for(int64_t stream, const c10::MempoolId_t& pool_id) {
-  const auto matches = [&](const Arena& arena) {
-    return arena.stream == stream && arena.pool_id() == pool_id;
-  };
-  if (last_arena_ != nullptr && matches(*last_arena_)) [[likely]] {
-    return *last_arena_;
-  }
-  const auto found = std::ranges::find_if(arenas_, [&](const auto& a) { return matches(*a); });
+Arena& DeviceHeap::find_arena(int64_t stream, const c10::MempoolId_t& pool_id) {
+  const auto found = std::ranges::find_if(arenas_, [&](const auto& arena) {
+    return arena->stream == stream && arena->pool_id() == pool_id;
+  });
   if (found != arenas_.end()) {
     last_arena_ = found->get();
   } else {
@@ -265,7 +261,7 @@ Block* DeviceHeap::add_segment(BlockPool& pool, size_t block_bytes,
   ++arena.segment_count;
   counters_.increase(pool.is_small(), kSegment, 1);
   counters_.increase(pool.is_small(), kReservedBytes, bytes);
-  counters_.raise_peaks(pool.is_small(), kSegment, kMetrics);
+  counters_.raise_peaks<kSegment, kMetrics>(pool.is_small());
   ++rare_.num_device_alloc;
   if (is_oversize(pool, bytes)) {
     rare_.oversize_segments.increase(1);

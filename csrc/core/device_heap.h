@@ -110,7 +110,13 @@ class DeviceHeap {
     Block* block;
   };
 
-  Arena& arena_for(int64_t stream, const c10::MempoolId_t& pool_id);
+  Arena& arena_for(int64_t stream, const c10::MempoolId_t& pool_id) {
+    Arena* last = last_arena_;
+    return last != nullptr && last->stream == stream && last->pool_id() == pool_id
+               ? *last
+               : find_arena(stream, pool_id);
+  }
+  Arena& find_arena(int64_t stream, const c10::MempoolId_t& pool_id);
   PrivatePool& private_pool(const c10::MempoolId_t& id);
   Block* take(Block* found, const MemoryRequest& request);
   Block* add_segment(BlockPool& pool, size_t block_bytes, const GatheredContextPtr& context,

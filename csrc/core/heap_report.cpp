@@ -38,8 +38,8 @@ DeviceStats DeviceHeap::stats() {
 
 void DeviceHeap::raise_peaks() {
   const std::lock_guard lock(lock_);
-  counters_.raise_peaks(false, 0, kMetrics);
-  counters_.raise_peaks(true, 0, kMetrics);
+  counters_.raise_peaks<kAllocation, kSegment>(false);
+  counters_.raise_peaks<kAllocation, kSegment>(true);
 }
 
 void DeviceHeap::reset_peak() {

@@ -41,11 +41,20 @@ class MemoryCounters {
   }
 
   // Lets the peaks of the metrics in [first, last) follow their current values.
-  void raise_peaks(bool small, size_t first, size_t last) {
+  template <size_t first, size_t last>
+  void raise_peaks(bool small) {
     Kind& kind = kinds_[small];
+    const Kind& other = kinds_[!small];
+#pragma GCC unroll 16
     for (size_t m = first; m < last; ++m) {
-      kind.peak[m] = std::max(kind.peak[m], kind.current[m]);
-      peak_[m] = std::max(peak_[m], current(static_cast<Metric>(m)));
+      const int64_t now = kind.current[m];
+      const int64_t total = now + other.current[m];
+      if (now > kind.peak[m]) [[unlikely]] {
+        kind.peak[m] = now;
+      }
+      if (total > peak_[m]) [[unlikely]] {
+        peak_[m] = total;
+      }
     }
   }
 
