@@ -1,0 +1,149 @@
+"""Forward values against the CPU, on every kind of input the databases can make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.testing._internal.opinfo.core import SampleInput
+
+from ..case import Result, Skip
+from ..mirror import Mirror, tensors_in
+from ..outcome import observe
+from .registry import all_dtypes, body_check, only, probe_check
+
+_LAYOUTS = {
+    "coo": torch.sparse_coo,
+    "csr": torch.sparse_csr,
+    "csc": torch.sparse_csc,
+    "bsr": torch.sparse_bsr,
+    "bsc": torch.sparse_bsc,
+}
+
+
+def call(op: Any, sample: Any) -> Any:
+    return op(sample.input, *sample.args, **sample.kwargs)
+
+
+@probe_check("forward", "F", dtypes=all_dtypes, aliasing=True, inputs_after=True)
+def forward(op: Any, sample: Any) -> Any:
+    return call(op, sample)
+
+
+def _reference_inputs(op: Any, device: str, dtype: torch.dtype) -> Iterable[Any]:
+    return op.reference_inputs(device, dtype)
+
+
+@probe_check(
+    "reference",
+    "R",
+    applies=lambda op: op.reference_inputs_func is not None,
+    dtypes=only(torch.float32, torch.int64, torch.complex64, torch.bfloat16, torch.bool),
+    samples=_reference_inputs,
+)
+def reference(op: Any, sample: Any) -> Any:
+    return call(op, sample)
+
+
+def _noncontiguous(op: Any, device: str, dtype: torch.dtype) -> Iterator[Any]:
+    for sample in op.sample_inputs(device, dtype):
+        if all(tensor.layout is torch.strided for tensor in tensors_in(sample)):
+            yield sample.noncontiguous()
+
+
+@probe_check(
+    "noncontiguous",
+    "N",
+    dtypes=only(torch.float32, torch.int64, torch.complex64),
+    samples=_noncontiguous,
+)
+def noncontiguous(op: Any, sample: Any) -> Any:
+    return call(op, sample)
+
+
+def _conjugate(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, held conjugated in memory behind the conjugate bit."""
+    return torch.conj_physical(tensor).conj()
+
+
+def _negate(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.neg(tensor)._neg_view()
+
+
+def _lazily(transform: Any, op: Any, device: str, dtype: torch.dtype) -> Iterator[SampleInput]:
+    def apply(tensor: Any) -> Any:
+        if isinstance(tensor, torch.Tensor) and tensor.dtype == dtype:
+            return transform(tensor.detach())
+        return tensor
+
+    for sample in op.sample_inputs(device, dtype):
+        yield sample.transform(apply)
+
+
+@probe_check(
+    "conj",
+    "C",
+    applies=lambda op: op.test_conjugated_samples,
+    dtypes=lambda op, device: {torch.complex64} & set(op.supported_dtypes(device)),
+    samples=lambda *args: _lazily(_conjugate, *args),
+)
+def conj(op: Any, sample: Any) -> Any:
+    return call(op, sample)
+
+
+@probe_check(
+    "neg",
+    "M",
+    applies=lambda op: op.test_neg_view,
+    dtypes=lambda op, device: {torch.float64, torch.complex128} & set(op.supported_dtypes(device)),
+    samples=lambda *args: _lazily(_negate, *args),
+)
+def neg(op: Any, sample: Any) -> Any:
+    return call(op, sample)
+
+
+@probe_check(
+    "neg_conj",
+    "K",
+    applies=lambda op: op.test_neg_view and op.test_conjugated_samples,
+    dtypes=lambda op, device: {torch.complex128} & set(op.supported_dtypes(device)),
+    samples=lambda *args: _lazily(lambda t: _negate(_conjugate(t)), *args),
+)
+def neg_conj(op: Any, sample: Any) -> Any:
+    return call(op, sample)
+
+
+def _register_sparse(short: str, layout: torch.layout) -> None:
+    def samples(op: Any, device: str, dtype: torch.dtype) -> Iterable[Any]:
+        return op.sample_inputs_sparse(layout, device, dtype)
+
+    @probe_check(
+        f"sparse_{short}",
+        "S",
+        applies=lambda op: bool(op.supports_sparse_layout(layout)),
+        dtypes=only(torch.float32, torch.complex64, torch.int64, torch.bool),
+        samples=samples,
+    )
+    def sparse(op: Any, sample: Any) -> Any:
+        return call(op, sample)
+
+
+for _short, _layout in _LAYOUTS.items():
+    _register_sparse(_short, _layout)
+
+
+@body_check("errors", "E", applies=lambda op: op.error_inputs_func is not None, dtypes=None)
+def errors(op: Any, device: str, dtype: torch.dtype, result: Result) -> None:
+    """Wrong arguments raise the exception that the CPU raises, with the message PyTorch tests."""
+    for index, error_input in enumerate(op.error_inputs(device)):
+        sample = error_input.sample_input
+        mirrored = Mirror(device, "cpu")(sample)
+        expected = observe(lambda s=mirrored: call(op, s))
+        actual = observe(lambda s=sample: call(op, s))
+        result.samples += 1
+        silent = actual.error is not None and not str(actual.error).strip()
+        if silent or type(actual.error) is not type(expected.error):
+            result.fail(f"error input {index}: {actual}; the CPU {expected}")
+    if result.samples == 0:
+        raise Skip("no error inputs")
