@@ -168,13 +168,16 @@ def read(environ: Mapping[str, str]) -> Config:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each TORCH_TRAINIUM_* variable that nothing here reads."""
-    known = [variable.name for variable in VARIABLES]
+    known = [v.name.removeprefix(PREFIX) for v in VARIABLES if v.name.startswith(PREFIX)]
     sentences = []
-    for name in sorted(name for name in environ if name.startswith(PREFIX) and name not in known):
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in known:
+            continue
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
+        near = get_close_matches(name.removeprefix(PREFIX), known, n=1)
+        listed = ", ".join(PREFIX + suffix for suffix in known)
+        hint = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {listed}."
         sentences.append(f"{name} is no variable of torch-trainium and has no effect; {hint}")
     return sentences
 

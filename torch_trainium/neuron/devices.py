@@ -165,7 +165,7 @@ def _core_version(architecture: str) -> int:
 
 
 def _exchange_device(index: int) -> int:
-    return int(_C.exchange_device(index))
+    return int(_C.exchange_device(index)) if index >= 0 else -1
 
 
 def _maybe_exchange_device(index: int) -> int:

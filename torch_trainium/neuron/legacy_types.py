@@ -25,7 +25,7 @@ class LegacyTensorType(type):
         """Uninitialized for sizes, `FloatTensor(2, 3)`; filled for data, `FloatTensor([2, 3])`."""
         if len(args) == 1 and not isinstance(args[0], int | torch.Size):
             return torch.as_tensor(args[0], dtype=cls.dtype, device="neuron")
-        shape = args[0] if args and isinstance(args[0], torch.Size) else args
+        shape = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
         return torch.empty(shape, dtype=cls.dtype, device="neuron")
 
 

@@ -29,6 +29,15 @@ def reset_executed_ops() -> None:
     _C.reset_executed_ops()
 
 
+def copied_results() -> int:
+    """How many results were copied into device memory after the operator had made them elsewhere.
+
+    Operators write into device memory directly, except where PyTorch leaves the allocation to
+    the kernel and the kernel allocates in a way of its own.
+    """
+    return int(_C.copied_results())
+
+
 @contextmanager
 def record_op_shapes() -> Iterator[None]:
     """Inside the `with` block, remember the input shapes of every operator executed."""

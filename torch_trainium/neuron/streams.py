@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from torch_trainium import _C
 from torch_trainium.errors import UnsupportedOnNeuronError
 from torch_trainium.neuron._utils import Device, _get_device_index
 from torch_trainium.neuron.devices import device as device_context
@@ -103,7 +104,7 @@ class Event(torch.Event):
             ValueError: one was created without `enable_timing`, or on another device.
 
         """
-        return super().elapsed_time(end_event)
+        return float(_C.elapsed_milliseconds(self, end_event))
 
     def __repr__(self) -> str:
         return f"<torch.neuron.Event device={self.device} event_id={self.event_id}>"
