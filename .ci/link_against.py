@@ -53,25 +53,25 @@ def compile_all(flags: list[str], objects: Path) -> list[Path]:
         return list(pool.map(compile_one, SOURCES))
 
 
+def symbols(library: Path, kind: str) -> set[str]:
+    """The dynamic symbols of a library, less those it can do without (weak undefined ones)."""
+    nm = ["nm", "--dynamic", "--format=posix", kind, library]
+    lines = subprocess.run(nm, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {name for name, symbol_type, *_ in map(str.split, lines) if symbol_type not in "wv"}
+
+
 def unresolved(library: Path, lib_dir: Path) -> list[str]:
     """The symbols of `library` that neither PyTorch nor the system's libraries define.
 
     The linker accepts any undefined symbol in a shared library, so they are looked up here.
     Python's own, and those that carry the version of a system library, are there at run time.
     """
-
-    def symbols(path: Path, kind: str) -> set[str]:
-        nm = ["nm", "--dynamic", "--format=just-symbols", kind, path]
-        return set(subprocess.run(nm, check=True, capture_output=True, text=True).stdout.split())
-
-    defined = set().union(
-        *(symbols(lib_dir / f"lib{name}.so", "--defined-only") for name in LIBRARIES)
-    )
-    weak_or_python = ("Py", "_Py", "_ITM_", "__gmon_start__")
+    torch_libraries = [lib_dir / f"lib{name}.so" for name in LIBRARIES]
+    defined = set().union(*(symbols(path, "--defined-only") for path in torch_libraries))
     return sorted(
         name
         for name in symbols(library, "--undefined-only") - defined
-        if "@" not in name and not name.startswith(weak_or_python)
+        if "@" not in name and not name.startswith(("Py", "_Py"))
     )
 
 
