@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from functools import cache
 
+import pytest
 import torch
 
 from ..case import Case, Result, Skip
@@ -36,5 +37,8 @@ def cases(device: str) -> Iterator[Case]:
 def run(case: Case, device: str, result: Result) -> None:
     if torch.device(device).type == "cpu":
         raise Skip("the CPU is not an accelerator")
-    _functions()[case.check, case.name](device)
+    try:
+        _functions()[case.check, case.name](device)
+    except pytest.fail.Exception as failure:  # not an Exception: pytest means it for itself
+        raise AssertionError(str(failure)) from failure
     result.samples += 1
