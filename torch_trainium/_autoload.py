@@ -107,7 +107,7 @@ def _load() -> None:
         _report("disabled", "TORCH_TRAINIUM_ENABLE=0")
         return
     if enable is None and (reason := reason_to_stand_back()):
-        _report("stood back", f"{reason}. TORCH_TRAINIUM_ENABLE=1 activates it nevertheless")
+        _report("stood back", reason)
         return
     from torch_trainium import _registration
 
@@ -118,7 +118,11 @@ def _load() -> None:
 
 def reason_to_stand_back() -> str:
     """Who else in this process or environment is an accelerator; empty where nobody is."""
-    return _registered_backend() or _other_accelerator() or _installed_backend()
+    if reason := _registered_backend():
+        return reason
+    if reason := _other_accelerator() or _installed_backend():
+        return f"{reason}; TORCH_TRAINIUM_ENABLE=1 makes the neuron device available nevertheless"
+    return ""
 
 
 def _registered_backend() -> str:

@@ -46,9 +46,12 @@ def register() -> None:
 
 
 def registered_backend() -> str:
-    """The name under which a backend has taken PyTorch's external device, or nothing."""
+    """The name under which a backend has taken PyTorch's external device or its module, if any."""
     name = torch._C._get_privateuse1_backend_name()
-    return name if name != UNCLAIMED or hasattr(torch, UNCLAIMED) else ""
+    if name != UNCLAIMED or hasattr(torch, UNCLAIMED):
+        return name
+    # Packages of the vendor's first generation claim the module without the device.
+    return DEVICE_TYPE if hasattr(torch, DEVICE_TYPE) else ""
 
 
 def check_torch_version(version: str) -> None:

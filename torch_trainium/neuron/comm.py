@@ -63,9 +63,9 @@ def broadcast_coalesced(
     `buffer_size` is accepted and has no effect: one copy costs no more in company.
     """
     sources = [_real(tensor) for tensor in tensors]
-    # detach: each copy has a version counter of its own, also where it is the tensor itself.
+    # .data: each copy has a version counter of its own, also where it is the tensor itself.
     return [
-        [tensor.detach().to(place, non_blocking=True) for tensor in sources]
+        [tensor.data.to(place, non_blocking=True) for tensor in sources]
         for place in _devices(devices)
     ]
 

@@ -51,7 +51,7 @@ def record_op_shapes() -> Iterator[None]:
 def executed_op_shapes() -> dict[str, dict[str, int]]:
     """How often each operator ran on which operands, inside `record_op_shapes`.
 
-    Operands read like "f32[2, 3], i64[2]".
+    Operands read like "Float[2, 3], Long[2]".
     """
     return {name: dict(shapes) for name, shapes in _C.executed_op_shapes().items()}
 

@@ -1,5 +1,6 @@
 """Neuron tensors and other processes: what cannot be shared says so, and what to do."""
 
+import threading
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -8,6 +9,8 @@ from torch.multiprocessing.reductions import reduce_storage
 
 from torch_trainium.errors import ProcessSharingError
 
+# multiprocessing.Queue pickles in a thread of this name.
+FEEDER_THREAD = "QueueFeederThread"
 REMEDY = (
     "Send tensor.cpu() and move it to the device in the process that receives it, or create "
     "the tensor there."
@@ -22,10 +25,18 @@ def refuse_sharing(what: str) -> ProcessSharingError:
 
 
 def _reduce_storage(storage: torch.UntypedStorage) -> Any:
+    if storage.device.type != "neuron":
+        return reduce_storage(storage)  # type: ignore[no-untyped-call]
     # PyTorch's own reducer would treat the device address as shared host memory.
-    if storage.device.type == "neuron":
-        raise refuse_sharing("A neuron tensor cannot be sent to another process")
-    return reduce_storage(storage)  # type: ignore[no-untyped-call]
+    error = refuse_sharing("A neuron tensor cannot be sent to another process")
+    if threading.current_thread().name == FEEDER_THREAD:
+        # Raised here it would be printed, and whoever waits for the object would wait for ever.
+        return _raise_on_arrival, (str(error),)
+    raise error
+
+
+def _raise_on_arrival(message: str) -> None:
+    raise ProcessSharingError(message)
 
 
 def register_reducer() -> None:
