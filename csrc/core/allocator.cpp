@@ -172,10 +172,6 @@ class NeuronAllocator final : public c10::DeviceAllocator {
     return allocate_device_memory(bytes, current_device());
   }
 
-  bool is_simple_data_ptr(const c10::DataPtr& ptr) const override {
-    return is_device_allocation(ptr);
-  }
-
   void copy_data(void* dest, const void* src, size_t count) const override {
     runtime::Runtime& runtime = runtime_or_raise();
     const auto device = static_cast<c10::DeviceIndex>(runtime.device_of(dest));
