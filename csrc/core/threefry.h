@@ -9,8 +9,8 @@
 //
 //   narrow     32 bits: word (position & 1) of block (position >> 1)
 //   wide       64 bits: both words of block (2^63 | position)
-//   substream  any number of bits: blocks 0, 1, 2... under a key that is block
-//              (2^62 | position)
+//   substream  any number of 64-bit words: blocks 0, 1, 2... under a key that is
+//              block (2^62 | position)
 //
 // The three never share a block, so however the positions of a stream are used,
 // none of its numbers repeats.
@@ -43,33 +43,30 @@ constexpr uint32_t rotate_left(uint32_t x) {
   return (x << kBits) | (x >> (32 - kBits));
 }
 
-template <int kBits>
-constexpr void mix(Words& w) {
-  w.x0 += w.x1;
-  w.x1 = rotate_left<kBits>(w.x1) ^ w.x0;
+template <int... kRotations>
+[[gnu::always_inline]] constexpr void mix(Words& w) {
+  ((w.x0 += w.x1, w.x1 = rotate_left<kRotations>(w.x1) ^ w.x0), ...);
 }
 
 // Branch-free and unrolled, so that a loop over counters vectorizes.
-constexpr Words block(Key key, uint32_t counter_low, uint32_t counter_high) {
-  constexpr uint32_t kParity = 0x1BD11BDA;  // of the Skein key schedule
+[[gnu::always_inline]] constexpr Words block(Key key, uint32_t counter_low, uint32_t counter_high) {
+  constexpr uint32_t kParity = 0x1BD11BDA;  // of Threefish's key schedule
   const uint32_t k2 = kParity ^ key.k0 ^ key.k1;
   Words w{counter_low + key.k0, counter_high + key.k1};
-  const auto rounds_even = [&w] { mix<13>(w), mix<15>(w), mix<26>(w), mix<6>(w); };
-  const auto rounds_odd = [&w] { mix<17>(w), mix<29>(w), mix<16>(w), mix<24>(w); };
-  rounds_even();
+  mix<13, 15, 26, 6>(w);
   w.x0 += key.k1, w.x1 += k2 + 1;
-  rounds_odd();
+  mix<17, 29, 16, 24>(w);
   w.x0 += k2, w.x1 += key.k0 + 2;
-  rounds_even();
+  mix<13, 15, 26, 6>(w);
   w.x0 += key.k0, w.x1 += key.k1 + 3;
-  rounds_odd();
+  mix<17, 29, 16, 24>(w);
   w.x0 += key.k1, w.x1 += k2 + 4;
-  rounds_even();
+  mix<13, 15, 26, 6>(w);
   w.x0 += k2, w.x1 += key.k0 + 5;
   return w;
 }
 
-constexpr Words block(Key key, uint64_t counter) {
+[[gnu::always_inline]] constexpr Words block(Key key, uint64_t counter) {
   return block(key, static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32));
 }
 
@@ -84,15 +81,8 @@ constexpr uint64_t wide(Key key, uint64_t position) {
   return join(block(key, kWideBlocks | position));
 }
 
-// The words of one position's substream, drawn one after the other.
-class Substream {
- public:
-  constexpr Substream(Key key, uint64_t position) : key_(block(key, kSubstreamKeys | position)) {}
-  constexpr uint64_t next64() { return join(block(key_, counter_++)); }
-
- private:
-  Key key_;
-  uint64_t counter_ = 0;
-};
+constexpr Key substream_key(Key key, uint64_t position) {
+  return Key(block(key, kSubstreamKeys | position));
+}
 
 }  // namespace torch_trainium::threefry
