@@ -176,6 +176,8 @@ from torch_trainium.neuron.streams import (
 AcceleratorError = torch.AcceleratorError
 OutOfMemoryError = torch.OutOfMemoryError
 has_half = True
+# Activation checkpointing saves generator states only where this is true; they always exist.
+_initialized = True
 
 __all__ = [
     "AcceleratorError",
