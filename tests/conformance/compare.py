@@ -64,6 +64,8 @@ class Comparison:
             self._differ(where, f"{actual!r}, not {expected!r}")
 
     def _tensor(self, actual: Any, expected: torch.Tensor, where: str) -> None:
+        if actual is expected:
+            return
         if type(actual) is not type(expected):
             self._differ(where, f"a {type(actual).__name__}, not a {type(expected).__name__}")
             return

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.testing._internal.opinfo.core import SampleInput
 
 from .case import Result, Skip
 from .compare import Comparison, same_bits
@@ -107,9 +108,10 @@ class Differential:
             if str(expected.error).strip() and not str(actual.error).strip():
                 return [f"{actual}; the CPU {expected}"], False
             return [], True
-        comparison = Comparison(self.device, values=self.values)
+        comparison = Comparison(_result_device(sample, self.device), values=self.values)
         comparison.compare(actual.value, expected.value)
         if self.inputs_after:
+            comparison.device_type = torch.device(self.device).type
             comparison.compare(tensors_in(sample), tensors_in(mirrored), "inputs after the call")
         if self.aliasing:
             left, right = aliases(actual.value, sample), aliases(expected.value, mirrored)
@@ -119,7 +121,8 @@ class Differential:
 
     def _random(self, actual: Outcome, expected: Outcome, spare: Any, probe: Probe) -> list[str]:
         """Random values are held to their metadata and to what a seed promises."""
-        comparison = Comparison(self.device, values=False)
+        where = _result_device(Mirror("cpu", self.device)(spare), self.device)
+        comparison = Comparison(where, values=False)
         comparison.compare(actual.value, expected.value)
         first, again, other = (
             self._seeded(self.device, self.subject, seed, spare, probe) for seed in (7, 7, 8)
@@ -138,6 +141,20 @@ class Differential:
         torch.manual_seed(seed)
         value = observe(lambda: probe(op, sample)).value
         return [tensor.detach().cpu() for tensor in tensors_in(value)]
+
+
+def _result_device(sample: Any, device: str) -> str:
+    """Where results belong: on the device a factory was given, or that of the inputs."""
+    if not isinstance(sample, SampleInput):
+        return device
+    named = [sample.kwargs.get("device"), *sample.args]
+    named = [value for value in named if isinstance(value, (str, torch.device))]
+    devices = {value.type for value in named if isinstance(value, torch.device)}
+    devices |= {value.partition(":")[0] for value in named if isinstance(value, str)}
+    devices &= {"cpu", "meta", torch.device(device).type}
+    if not devices:
+        devices = {tensor.device.type for tensor in tensors_in(sample)} - {"cpu"}
+    return min(devices, default="cpu")
 
 
 def aliases(outputs: Any, inputs: Any) -> list[int]:

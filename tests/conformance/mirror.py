@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.testing._internal.opinfo.core import SampleInput
 
 
@@ -64,7 +65,16 @@ class Mirror:
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
         plain = tensor.detach()
-        if plain.layout is not torch.strided or plain.is_nested or is_wrapper(tensor):
+        if isinstance(plain, NestedTensor):
+            # Ragged sizes are equal only where the offsets are the same tensor.
+            copied = NestedTensor(
+                self(plain._values),
+                self(plain._offsets),
+                lengths=self(plain._lengths),
+                _ragged_idx=plain._ragged_idx,
+                _metadata_cache=self(plain._metadata_cache),
+            )
+        elif plain.layout is not torch.strided or plain.is_nested or is_wrapper(tensor):
             copied = plain.to(self.target, copy=True)
         elif plain.is_conj():
             copied = self._copy(plain.conj()).conj()

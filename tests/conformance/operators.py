@@ -1,4 +1,4 @@
-"""The operator databases: every OpInfo of PyTorch under every check of the table."""
+"""The operator databases: operators, custom operators and autograd functions, every check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.testing._internal.autograd_function_db import autograd_function_db
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.custom_op_db import custom_op_db
 
 from .case import Case, Result
 from .checks import CHECKS
@@ -18,7 +20,7 @@ SUITE = "ops"
 
 @cache
 def operators() -> dict[str, Any]:
-    return {op.full_name: op for op in op_db}
+    return {op.full_name: op for op in (*op_db, *custom_op_db, *autograd_function_db)}
 
 
 def cases(device: str) -> Iterator[Case]:

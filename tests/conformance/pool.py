@@ -26,6 +26,7 @@ from .case import Case, Result, Skip, Status
 
 Runner = Callable[[Case, Result], None]
 _LOG_TAIL_CHARACTERS = 2000
+_POLL_SECONDS = 1.0
 
 
 def run_case(case: Case, runner: Runner) -> Result:
@@ -128,7 +129,10 @@ def run_cases(
                 worker = _Worker(queue.popleft(), runner)
                 workers.add(worker)
                 selector.register(worker.read_end, selectors.EVENT_READ, worker)
-            for key, _ in selector.select(timeout=1.0):
+            before = time.monotonic()
+            events = selector.select(timeout=_POLL_SECONDS)
+            _forgive(workers, time.monotonic() - before - _POLL_SECONDS)
+            for key, _ in events:
                 worker = key.data
                 results, ended = worker.receive()
                 yield from results
@@ -146,6 +150,13 @@ def run_cases(
         for worker in workers:
             os.kill(worker.pid, signal.SIGKILL)
             worker.close()
+
+
+def _forgive(workers: Iterable[_Worker], paused_seconds: float) -> None:
+    """Time in which this process was stopped is not charged to the workers, stopped with it."""
+    if paused_seconds > _POLL_SECONDS:
+        for worker in workers:
+            worker.since += paused_seconds
 
 
 def _finish(worker: _Worker, queue: deque[list[Case]], exit_code: int | None) -> list[Result]:

@@ -1,6 +1,6 @@
 """The checks that run on every entry of PyTorch's operator databases, as one table.
 
-`forward`, `reference`, `sparse_*`   values against the CPU
+`forward`, `reference`, `sparse_*`, `jagged`   values against the CPU
 `backward`, `gradcheck`, `gradgrad`, `forward_ad`   gradients
 `inplace`, `out`, `view`, `variants`   other ways to call the operator
 `noncontiguous`, `conj`, `neg`, `errors`   other inputs

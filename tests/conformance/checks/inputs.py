@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
 from torch.testing._internal.opinfo.core import SampleInput
+from torch.testing._internal.opinfo.definitions.nested import njt_op_db
 
 from ..case import Result, Skip
 from ..mirror import Mirror, tensors_in
@@ -115,8 +117,17 @@ def neg_conj(op: Any, sample: Any) -> Any:
 
 
 def _register_sparse(short: str, layout: torch.layout) -> None:
-    def samples(op: Any, device: str, dtype: torch.dtype) -> Iterable[Any]:
-        return op.sample_inputs_sparse(layout, device, dtype)
+    def samples(op: Any, device: str, dtype: torch.dtype) -> Iterator[Any]:
+        given = getattr(op, f"sample_inputs_sparse_{short}_func")
+        if getattr(given, "__name__", "") != "_sample_inputs_unspecified":
+            yield from op.sample_inputs_sparse(layout, device, dtype)
+            return
+        # Elementwise functions come without sparse samples: theirs are made from the dense ones.
+        blocks = (2, 2) if short in ("bsr", "bsc") else None
+        for sample in op.sample_inputs(device, dtype):
+            if sample.input.dim() == 2 and sample.input.numel() > 0:
+                sparse = sample.input.detach().to_sparse(layout=layout, blocksize=blocks)
+                yield SampleInput(sparse, args=sample.args, kwargs=sample.kwargs)
 
     @probe_check(
         f"sparse_{short}",
@@ -131,6 +142,26 @@ def _register_sparse(short: str, layout: torch.layout) -> None:
 
 for _short, _layout in _LAYOUTS.items():
     _register_sparse(_short, _layout)
+
+
+@cache
+def _jagged_operators() -> dict[str, Any]:
+    return {op.full_name: op for op in njt_op_db if op.supports_njt}
+
+
+def _jagged(op: Any, device: str, dtype: torch.dtype) -> Iterable[Any]:
+    return _jagged_operators()[op.full_name].sample_inputs(device, dtype)
+
+
+@probe_check(
+    "jagged",
+    "T",
+    applies=lambda op: op.full_name in _jagged_operators(),
+    dtypes=lambda op, device: {torch.float32} & set(op.supported_dtypes(device)),
+    samples=_jagged,
+)
+def jagged(op: Any, sample: Any) -> Any:
+    return call(_jagged_operators()[op.full_name], sample)
 
 
 @body_check("errors", "E", applies=lambda op: op.error_inputs_func is not None, dtypes=None)

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from ..case import Result
+from ..case import Result, Skip
 from ..differential import Differential, Probe
+from ..outcome import observe
 
 Samples = Callable[[Any, str, torch.dtype], Iterable[Any]]
 Body = Callable[[Any, str, torch.dtype, Result], None]
@@ -62,6 +63,17 @@ def sample_inputs(op: Any, device: str, dtype: torch.dtype) -> Iterable[Any]:
     return op.sample_inputs(device, dtype)
 
 
+def _made(samples: Samples, op: Any, device: str, dtype: torch.dtype) -> Iterator[Any]:
+    """The samples; where the database cannot make them on the CPU either, there are none."""
+    try:
+        yield from samples(op, device, dtype)
+    except Exception as error:
+        on_cpu = observe(lambda: list(samples(op, "cpu", dtype)))
+        if type(on_cpu.error) is not type(error):
+            raise
+        raise Skip(f"the CPU {on_cpu}") from error
+
+
 def body_check(
     name: str, letter: str, *, applies: Callable[[Any], bool] = always, dtypes: DtypePolicy | None
 ) -> Callable[[Body], Body]:
@@ -91,7 +103,7 @@ def probe_check(
             differential = Differential(
                 result, device, op, aliasing=aliasing, inputs_after=inputs_after
             )
-            differential.run(samples(op, device, dtype), probe)
+            differential.run(_made(samples, op, device, dtype), probe)
 
         CHECKS[name] = Check(name, applies, dtypes, body, letter)
         return probe
