@@ -1,5 +1,7 @@
 """Builds torch_trainium._C against the PyTorch that is installed."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -9,7 +11,49 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension, include_path
 ROOT = Path(__file__).resolve().parent
 SUPPORTED_TORCH = ((2, 13), (2, 14))
 
-SOURCES: list[str] = []
+SOURCES = [
+    "csrc/aten/attention.cpp",
+    "csrc/aten/autocast.cpp",
+    "csrc/aten/boxed.cpp",
+    "csrc/aten/composite_layout.cpp",
+    "csrc/aten/convolution.cpp",
+    "csrc/aten/copy.cpp",
+    "csrc/aten/factories.cpp",
+    "csrc/aten/hbm_redirect.cpp",
+    "csrc/aten/host_alias.cpp",
+    "csrc/aten/host_engine.cpp",
+    "csrc/aten/hot_pointwise.cpp",
+    "csrc/aten/hot_reductions.cpp",
+    "csrc/aten/operator_record.cpp",
+    "csrc/aten/operator_traits.cpp",
+    "csrc/aten/random_choice.cpp",
+    "csrc/aten/random_continuous.cpp",
+    "csrc/aten/random_discrete.cpp",
+    "csrc/aten/random_dropout.cpp",
+    "csrc/aten/random_rejection.cpp",
+    "csrc/aten/random_tile.cpp",
+    "csrc/aten/rnn.cpp",
+    "csrc/aten/views.cpp",
+    "csrc/bindings/events.cpp",
+    "csrc/bindings/memory.cpp",
+    "csrc/bindings/module.cpp",
+    "csrc/core/allocation_trace.cpp",
+    "csrc/core/allocator.cpp",
+    "csrc/core/block_pool.cpp",
+    "csrc/core/device.cpp",
+    "csrc/core/device_heap.cpp",
+    "csrc/core/generator.cpp",
+    "csrc/core/guard.cpp",
+    "csrc/core/heap_report.cpp",
+    "csrc/core/hooks.cpp",
+    "csrc/core/host_allocator.cpp",
+    "csrc/core/out_of_memory.cpp",
+    "csrc/core/profiler.cpp",
+    "csrc/runtime/device_fault.cpp",
+    "csrc/runtime/emulator.cpp",
+    "csrc/runtime/host_memory.cpp",
+    "csrc/runtime/runtime.cpp",
+]
 
 
 def torch_minor(version: str) -> str:
@@ -24,6 +68,15 @@ def torch_minor(version: str) -> str:
     return f"{major}.{minor}"
 
 
+def generated_headers() -> Path:
+    """The folder of the C++ tables made from the installed PyTorch, which it makes."""
+    folder = ROOT / "build" / f"torch-{torch_minor(torch.__version__)}" / "generated"
+    generator = ROOT / "csrc" / "codegen" / "operator_traits.py"
+    table = folder / "operators_with_cpu_scalars.inc"
+    subprocess.run([sys.executable, str(generator), str(table)], check=True)
+    return folder
+
+
 def compile_flags(torch_include: Path) -> list[str]:
     """What every source is compiled with, against the headers of one PyTorch."""
     # -isystem rather than -I: the warnings of PyTorch's headers are not ours to fix.
@@ -34,7 +87,14 @@ def compile_flags(torch_include: Path) -> list[str]:
         "-Wall",
         "-Wextra",
         "-DUSE_KINETO",
+        # The same bits on every CPU, with fused multiply-add or without.
+        "-ffp-contract=off",
+        # Square roots vectorize only if they need not set errno.
+        "-fno-math-errno",
+        # at::parallel_for runs on one thread without it.
+        "-fopenmp",
         f"-I{ROOT / 'csrc'}",
+        f"-I{generated_headers()}",
         *(flag for name in system_headers for flag in ("-isystem", str(torch_include / name))),
     ]
 
@@ -61,6 +121,13 @@ if __name__ == "__main__":
     flags = ["-O2", "-g1", built_for(torch_minor(torch.__version__))]
     flags += compile_flags(Path(include_paths()[0]))
     setup(
-        ext_modules=[CppExtension("torch_trainium._C", SOURCES, extra_compile_args=flags)],
+        ext_modules=[
+            CppExtension(
+                "torch_trainium._C",
+                SOURCES,
+                extra_compile_args=flags,
+                extra_link_args=["-fopenmp"],
+            )
+        ],
         cmdclass={"build_ext": IncrementalBuild},
     )

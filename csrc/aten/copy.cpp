@@ -1,0 +1,76 @@
+#include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/copy_native.h>
+#include <torch/library.h>
+
+#include "aten/host_engine.h"
+
+namespace torch_trainium {
+namespace {
+
+// Copies between any two devices, dtypes and strides; at least one side is a
+// device tensor.
+void copy_between(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  static OperatorRecord& record = operator_record("aten::copy_");
+  note_call(record, to, from);
+  const c10::Device device = to.is_privateuseone() ? to.device() : from.device();
+  HostCall call(record, device.index(), CpuOperands::kAnyDevice);
+  at::Tensor host_to = call.alias(to);
+  const at::Tensor host_from = call.alias(from);
+  call.run([&] { at::native::copy_(host_to, host_from, non_blocking); }, runtime::WorkKind::kCopy);
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  TORCH_CHECK(self.defined(), "copy_: self is undefined");
+  TORCH_CHECK(src.defined(), "copy_: src is undefined");
+  copy_between(self, src, non_blocking);
+  return self;
+}
+
+at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  at::Tensor to = dst;
+  copy_between(to, self, non_blocking);
+  return dst;
+}
+
+at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  return _copy_from(self, dst, /*non_blocking=*/false);
+}
+
+at::Scalar _local_scalar_dense(const at::Tensor& self) {
+  static OperatorRecord& record = operator_record("aten::_local_scalar_dense");
+  note_call(record, self);
+  HostCall call(record, self.device().index(), CpuOperands::kNone);
+  const at::Tensor host = call.alias(self);
+  at::Scalar value;
+  call.run([&] { value = at::native::_local_scalar_dense_cpu(host); }, runtime::WorkKind::kCopy);
+  return value;
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  device_allocator()->recordStream(self.storage().data_ptr(), stream);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", TORCH_FN(copy_));
+  m.impl("_copy_from", TORCH_FN(_copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(_copy_from_and_resize));
+  m.impl("_local_scalar_dense", TORCH_FN(_local_scalar_dense));
+  m.impl("record_stream", TORCH_FN(record_stream));
+}
+
+// copy_ resolves these bits itself. Materializing the operand first would copy
+// through _copy_from again, without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, ZeroTensor, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace torch_trainium

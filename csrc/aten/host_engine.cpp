@@ -1,0 +1,186 @@
+#include "aten/host_engine.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "aten/composite_layout.h"
+
+namespace torch_trainium {
+namespace {
+
+std::atomic<uint64_t> copied_result_count{0};
+
+// Aliases ready for reuse on this thread.
+constexpr size_t kMaxIdleAliases = 64;
+thread_local std::vector<c10::intrusive_ptr<HostAlias>> idle_aliases;
+
+c10::intrusive_ptr<HostAlias> take_alias() {
+  if (idle_aliases.empty()) return c10::make_intrusive<HostAlias>();
+  c10::intrusive_ptr<HostAlias> alias = std::move(idle_aliases.back());
+  idle_aliases.pop_back();
+  return alias;
+}
+
+// Keys a kernel's own calls must not reach: what the user put on top of the
+// operator has been applied before it came here.
+c10::DispatchKeySet keys_above_backend() {
+  static const c10::DispatchKeySet keys =
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
+      c10::python_ks |
+      c10::DispatchKeySet({c10::DispatchKey::Functionalize, c10::DispatchKey::PreDispatch,
+                           c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                           c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+                           c10::DispatchKey::PythonDispatcher});
+  return keys;
+}
+
+}  // namespace
+
+HostCall::HostCall(OperatorRecord& record, c10::DeviceIndex device, CpuOperands cpu_operands)
+    : record_(record),
+      runtime_(runtime_or_raise()),
+      device_(device),
+      cpu_operands_(cpu_operands),
+      stream_(current_stream(device).id()),
+      redirect_(device, runtime_.host_offset()),
+      below_user_features_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
+                           keys_above_backend()) {
+  if (C10_UNLIKELY(at::hasCallbacks())) unprofiled_.emplace(false);
+}
+
+HostCall::~HostCall() {
+  for (Lease& lease : leases_) {
+    if (C10_LIKELY(lease.alias.use_count() == 1)) {
+      lease.alias->unlink();
+    } else {
+      lease.alias->retain(*lease.source);
+      lease.alias.reset();
+    }
+  }
+  for (Lease& lease : leases_) {
+    if (lease.alias == nullptr) continue;
+    if (C10_UNLIKELY(!lease.alias->recycle())) {
+      lease.alias->retain(*lease.source);
+    } else if (idle_aliases.size() < kMaxIdleAliases) {
+      idle_aliases.push_back(std::move(lease.alias));
+    }
+  }
+}
+
+HostCall::Lease* HostCall::find_lease(const c10::TensorImpl* source) {
+  for (Lease& lease : leases_) {
+    if (lease.source == source) return &lease;
+  }
+  return nullptr;
+}
+
+void HostCall::check_foreign(const at::Tensor& tensor) const {
+  if (cpu_operands_ == CpuOperands::kAnyDevice) return;
+  if (tensor.is_cpu() && (cpu_operands_ == CpuOperands::kAny ||
+                          (cpu_operands_ == CpuOperands::kScalars && tensor.dim() == 0))) {
+    return;
+  }
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two devices, "
+              "neuron:",
+              static_cast<int>(device_), " and ", tensor.device(), "! (when calling ", record_.name,
+              ")");
+}
+
+at::Tensor HostCall::alias(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
+  if (C10_UNLIKELY(source->device_type() != kNeuron)) {
+    check_foreign(tensor);
+    return tensor;
+  }
+  if (C10_UNLIKELY(source->device().index() != device_)) check_foreign(tensor);
+  if (C10_UNLIKELY(!source->has_storage() || source->layout() != c10::kStrided ||
+                   source->key_set().has(c10::DispatchKey::NestedTensor))) {
+    has_composite_operands_ = true;
+    return alias_composite(*this, tensor);
+  }
+  const c10::intrusive_ptr<c10::StorageImpl>* shared = nullptr;
+  for (const Lease& lease : leases_) {
+    if (lease.source == source) return at::Tensor(lease.alias);
+    if (lease.source->unsafe_storage().is_alias_of(source->unsafe_storage())) {
+      shared = &lease.alias->alias_storage();
+    }
+  }
+  c10::intrusive_ptr<HostAlias> alias = take_alias();
+  alias->point_at(*source, runtime_.host_offset(), shared);
+  leases_.push_back({source, std::move(alias)});
+  return at::Tensor(leases_.back().alias);
+}
+
+at::Tensor HostCall::adopt(at::Tensor result) {
+  if (!result.defined() || result.device().type() == kNeuron) return result;
+  if (result.is_cpu() && result.layout() == c10::kStrided && result.has_storage() &&
+      !result.key_set().has(c10::DispatchKey::NestedTensor)) {
+    return adopt_strided(std::move(result));
+  }
+  return adopt_composite(*this, result);
+}
+
+at::Tensor HostCall::adopt_strided(at::Tensor result) {
+  const c10::Device device(kNeuron, device_);
+  c10::TensorImpl* impl = result.unsafeGetTensorImpl();
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  for (const Lease& lease : leases_) {
+    if (static_cast<c10::TensorImpl*>(lease.alias.get()) == impl) {
+      return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+          lease.source));
+    }
+    if (lease.alias->alias_storage().get() == storage) {
+      at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+          c10::TensorImpl::VIEW, c10::Storage(lease.source->unsafe_storage()),
+          lease.source->key_set(), impl->dtype());
+      view.unsafeGetTensorImpl()->set_sizes_and_strides(impl->sizes(), impl->strides(),
+                                                        impl->storage_offset());
+      return view;
+    }
+  }
+  if (storage->device().type() != kNeuron) {  // else an earlier result has the same storage
+    c10::DataPtr data = redirect_.take(storage->data());
+    const bool in_device_memory = data.get() != nullptr || storage->nbytes() == 0;
+    if (C10_UNLIKELY(!in_device_memory || result.use_count() != 1)) {
+      copied_result_count.fetch_add(1, std::memory_order_relaxed);
+      return adopt_strided(result.clone());
+    }
+    data.unsafe_set_device(device);
+    // The bytes now belong to `data`: the host address is dropped, not freed.
+    storage->set_data_ptr(std::move(data)).release_context();
+    storage->set_allocator(device_allocator());
+  }
+  impl->_change_backend_component_keys(device);
+  impl->set_storage_keep_dtype(c10::Storage(impl->unsafe_storage()));  // takes the storage's device
+  return result;
+}
+
+void HostCall::write_back(const at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  const Lease* lease = find_lease(tensor.unsafeGetTensorImpl());
+  if (lease == nullptr) return;
+  c10::TensorImpl& source = *lease->source;
+  const HostAlias& alias = *lease->alias;
+  if (C10_UNLIKELY(alias.is_reallocated())) {
+    c10::StorageImpl& from = *alias.alias_storage();
+    c10::StorageImpl& to = *source.unsafe_storage().unsafeGetStorageImpl();
+    c10::DataPtr data = redirect_.take(from.data());
+    data.unsafe_set_device(c10::Device(kNeuron, device_));
+    to.set_data_ptr_noswap(std::move(data));
+    from.set_data_ptr(c10::DataPtr(nullptr, c10::kCPU)).release_context();
+    to.set_nbytes(from.nbytes());
+  }
+  if (C10_UNLIKELY(alias.sizes() != source.sizes() || alias.strides() != source.strides() ||
+                   alias.storage_offset() != source.storage_offset())) {
+    source.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+  }
+}
+
+uint64_t copied_results() { return copied_result_count.load(std::memory_order_relaxed); }
+
+}  // namespace torch_trainium

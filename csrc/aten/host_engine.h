@@ -1,0 +1,98 @@
+// The host engine: runs PyTorch's own CPU kernels on device memory, in place.
+//
+// A device tensor is lent to a CPU kernel as a *host alias*: a CPU tensor over
+// the same bytes. What the kernel allocates meanwhile comes from HBM, so its
+// results are adopted as device tensors without a copy.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+
+#include "aten/hbm_redirect.h"
+#include "aten/host_alias.h"
+#include "aten/operator_record.h"
+#include "core/allocator.h"
+#include "core/device.h"
+
+namespace torch_trainium {
+
+// Which tensors an operator takes beside those of its own device: none, zero-dim
+// CPU tensors, all CPU tensors, or (copies) tensors of any device.
+enum class CpuOperands : uint8_t { kNone, kScalars, kAny, kAnyDevice };
+
+// One operator on `device`. While alive on a thread: CPU allocations of that
+// thread come from the device's memory; autograd, autocast, modes and profilers
+// of the user do not see what runs.
+class HostCall {
+ public:
+  HostCall(OperatorRecord& record, c10::DeviceIndex device,
+           CpuOperands cpu_operands = CpuOperands::kScalars);
+  ~HostCall();
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+
+  c10::DeviceIndex device() const { return device_; }
+  // Whether a sparse or nested tensor was lent.
+  bool has_composite_operands() const { return has_composite_operands_; }
+
+  // The CPU alias of a device tensor. An undefined tensor, and a CPU tensor where
+  // the operator takes one, comes back as it is; other tensors raise.
+  at::Tensor alias(const at::Tensor& tensor);
+
+  // Runs the kernel through the runtime's submit.
+  template <typename Kernel>
+  void run(Kernel&& kernel, runtime::WorkKind kind = runtime::WorkKind::kKernel) {
+    const auto body = [](void* context) { (*static_cast<Kernel*>(context))(); };
+    runtime_.submit({kind, device_, stream_, record_.id, body, &kernel});
+  }
+
+  // Turns a result of the CPU kernel into a device tensor. A result that is a
+  // lent alias, or a view of one, becomes the tensor lent, or a view of it.
+  at::Tensor adopt(at::Tensor result);
+
+  // Carries a resize or new strides of the alias over to the tensor it was made
+  // for. To be called for each tensor the operator writes.
+  void write_back(const at::Tensor& tensor);
+
+ private:
+  struct Lease {
+    c10::TensorImpl* source;
+    c10::intrusive_ptr<HostAlias> alias;
+  };
+
+  void check_foreign(const at::Tensor& tensor) const;
+  Lease* find_lease(const c10::TensorImpl* source);
+  at::Tensor adopt_strided(at::Tensor result);
+
+  OperatorRecord& record_;
+  runtime::Runtime& runtime_;
+  const c10::DeviceIndex device_;
+  const CpuOperands cpu_operands_;
+  const runtime::StreamId stream_;
+  bool has_composite_operands_ = false;
+  c10::SmallVector<Lease, 6> leases_;
+  ProvisionalAllocations provisional_;
+  HbmRedirect redirect_;
+  c10::impl::ForceDispatchKeyGuard below_user_features_;
+  std::optional<at::RecordFunctionGuard> unprofiled_;
+};
+
+// How many results had to be copied into device memory because the kernel did
+// not allocate them there.
+uint64_t copied_results();
+
+// Names the operands of a call for whoever asked to see shapes or a log.
+template <typename... Tensors>
+void note_call(OperatorRecord& record, const Tensors&... operands) {
+  record.calls.fetch_add(1, std::memory_order_relaxed);
+  if (C10_UNLIKELY(operators_are_observed())) {
+    const at::TensorBase* list[] = {&operands..., nullptr};
+    detail::observe(record, {list, sizeof...(operands)});
+  }
+}
+
+}  // namespace torch_trainium

@@ -1,0 +1,123 @@
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceCapability.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include "core/allocator.h"
+#include "core/device.h"
+
+namespace torch_trainium {
+namespace {
+
+struct Event {
+  void* handle;
+  c10::DeviceIndex device;
+  bool timing;
+};
+
+class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return kNeuron; }
+
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::Device previous = getDevice();
+    if (device.index() != previous.index()) setDevice(device);
+    return previous;
+  }
+  c10::Device getDevice() const override { return {kNeuron, current_device()}; }
+  void setDevice(c10::Device device) const override {
+    TORCH_CHECK(device.type() == kNeuron, "Expected a neuron device, but got ", device);
+    if (device.index() != -1) set_device(device.index());
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    if (device.index() >= 0 && device.index() < device_count()) set_device(device.index());
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
+  c10::DeviceCapability getDeviceCapability(c10::Device /*device*/) const override {
+    return c10::DeviceCapability();
+  }
+
+  c10::Stream getStream(c10::Device device) const override {
+    return current_stream(resolve_device(device.index()));
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return default_stream(resolve_device(device.index()));
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
+    return stream_from_pool(resolve_device(device.index()), high_priority ? -1 : 0);
+  }
+  c10::Stream getNewStream(c10::Device device, int priority) const override {
+    return stream_from_pool(resolve_device(device.index()), priority);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
+  void* getStreamNativeHandle(const c10::Stream stream) const override {
+    return reinterpret_cast<void*>(stream.id());
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    return runtime_or_raise().query_stream(stream.device_index(), stream.id());
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    runtime_or_raise().synchronize_stream(stream.device_index(), stream.id());
+  }
+  void synchronizeDevice(const c10::DeviceIndex device) const override {
+    runtime_or_raise().synchronize_device(resolve_device(device));
+  }
+
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,
+              const c10::EventFlag flag) const override {
+    TORCH_CHECK(device == -1 || device == stream.device_index(), "Event device index ",
+                static_cast<int>(device), " does not match the recording stream's device index ",
+                static_cast<int>(stream.device_index()));
+    auto*& state = reinterpret_cast<Event*&>(*event);
+    if (state == nullptr) {
+      state = new Event{runtime_or_raise().create_event(stream.device_index()),
+                        stream.device_index(), flag == c10::EventFlag::BACKEND_DEFAULT};
+    }
+    runtime_or_raise().record_event(state->handle, stream.device_index(), stream.id());
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event == nullptr) return;
+    runtime_or_raise().wait_event(static_cast<Event*>(event)->handle, stream.device_index(),
+                                  stream.id());
+  }
+  bool queryEvent(void* event) const override {
+    return event == nullptr || runtime_or_raise().query_event(static_cast<Event*>(event)->handle);
+  }
+  void synchronizeEvent(void* event) const override {
+    if (event != nullptr) {
+      runtime_or_raise().synchronize_event(static_cast<Event*>(event)->handle);
+    }
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
+    if (event == nullptr) return;
+    auto* state = static_cast<Event*>(event);
+    if (!runtime::is_in_bad_fork()) runtime::get().destroy_event(state->handle);
+    delete state;
+  }
+  double elapsedTime(void* start, void* end, const c10::DeviceIndex /*device*/) const override {
+    TORCH_CHECK(start != nullptr && end != nullptr,
+                "Both events must be recorded before their elapsed time can be computed");
+    const auto* first = static_cast<Event*>(start);
+    const auto* last = static_cast<Event*>(end);
+    TORCH_CHECK_VALUE(first->timing && last->timing,
+                      "Both events must be created with enable_timing=True to measure the time "
+                      "between them");
+    TORCH_CHECK_VALUE(first->device == last->device,
+                      "The events were recorded on neuron:", static_cast<int>(first->device),
+                      " and neuron:", static_cast<int>(last->device),
+                      "; they must be on the same device");
+    runtime::Runtime& runtime = runtime_or_raise();
+    constexpr double kPicosecondsPerMillisecond = 1e9;
+    return static_cast<double>(runtime.event_time_ps(last->handle) -
+                               runtime.event_time_ps(first->handle)) /
+           kPicosecondsPerMillisecond;
+  }
+
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
+    device_allocator()->recordStream(data, stream);
+  }
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, NeuronGuardImpl);
+
+}  // namespace
+}  // namespace torch_trainium
