@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -44,6 +45,7 @@ def render(results: Sequence[Result], device: str) -> str:
         _by_dtype(results),
         _listed("Expected failures", [r for r in results if r.status is Status.EXPECTED]),
         _listed("Failures", [r for r in results if r.status in FAILURES]),
+        _skips([result for result in results if result.status is Status.SKIPPED]),
         _operators([result for result in results if result.case.suite == "ops"]),
         _grid("Modules", [result for result in results if result.case.suite == "modules"]),
         _grid("Optimizers", [result for result in results if result.case.suite == "optimizers"]),
@@ -100,7 +102,8 @@ def _groups(results: Iterable[Result], *keys: str) -> dict[tuple[str, ...], list
 
 def _totals(results: Sequence[Result]) -> str:
     header = ["suite", "check", *map(str, _COLUMNS), "bit-equal", "samples"]
-    rows = [[*key, *_counts(group)] for key, group in _groups(results, "suite", "check").items()]
+    groups = _groups(results, "suite", "check")
+    rows: list[list[object]] = [[*key, *_counts(groups[key])] for key in sorted(groups)]
     rows.append(["all", "", *_counts(results)])
     return "## By check\n\n" + _table(header, rows)
 
@@ -123,6 +126,12 @@ def _listed(title: str, results: Sequence[Result]) -> str:
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     rows = [[len(ids), "<br>".join(f"`{i}`" for i in ids), reason] for reason, ids in ordered]
     return f"## {title}\n\n" + _table(["cases", "which", "reason"], rows)
+
+
+def _skips(results: Sequence[Result]) -> str:
+    reasons = Counter(re.sub(r"\d+", "N", result.reason.splitlines()[0]) for result in results)
+    rows = [[count, reason.replace("|", "\\|")] for reason, count in reasons.most_common()]
+    return "## Skipped\n\n" + _table(["cases", "reason"], rows)
 
 
 def _mark(result: Result, text: str) -> str:
