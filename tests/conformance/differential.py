@@ -140,7 +140,7 @@ class Differential:
         sample = Mirror("cpu", device)(spare)
         torch.manual_seed(seed)
         value = observe(lambda: probe(op, sample)).value
-        return [tensor.detach().cpu() for tensor in tensors_in(value)]
+        return [t.detach().cpu().resolve_conj().resolve_neg() for t in tensors_in(value)]
 
 
 def _result_device(sample: Any, device: str) -> str:

@@ -109,7 +109,7 @@ def _steps(optimizer: Any, parameters: list[torch.nn.Parameter], sparse: bool = 
         for parameter in parameters:
             gradient = _gradient(parameter, step)
             parameter.grad = gradient.to_sparse() if sparse else gradient
-        optimizer.step(lambda: sum((p.detach().abs() ** 2).sum() for p in parameters))
+        optimizer.step(lambda: sum((p.detach().abs() ** 2).sum().cpu() for p in parameters))
 
 
 def _train(
