@@ -50,16 +50,17 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad
                                                       const Tensor& workspace, bool has_bias) {
   static OperatorRecord& record = operator_record("aten::_thnn_fused_lstm_cell_backward_impl");
   note_call(record, cx, cy, workspace);
-  if (!grad_hy.has_value() && !grad_cy.has_value()) return {};
+  const auto is_given = [](const OptionalTensor& grad) { return grad && grad->defined(); };
+  if (!is_given(grad_hy) && !is_given(grad_cy)) return {};
   HostCall call(record, workspace.device().index(), CpuOperands::kNone);
   Tensor grad_gates, grad_cx, grad_bias;
   call.run([&] {
     const auto parts = call.alias(workspace).chunk(4, kGateDim);
     const Tensor &in = parts[0], &forget = parts[1], &cell = parts[2], &out = parts[3];
     const Tensor tanh_cy = call.alias(cy).tanh();
-    const Tensor from_hy = grad_hy ? call.alias(*grad_hy) : at::zeros_like(tanh_cy);
+    const Tensor from_hy = is_given(grad_hy) ? call.alias(*grad_hy) : at::zeros_like(tanh_cy);
     Tensor grad_cell_state = from_hy * out * (1 - tanh_cy * tanh_cy);
-    if (grad_cy) grad_cell_state = grad_cell_state + call.alias(*grad_cy);
+    if (is_given(grad_cy)) grad_cell_state = grad_cell_state + call.alias(*grad_cy);
     const Tensor grad_out = from_hy * tanh_cy * out * (1 - out);
     const Tensor grad_in = grad_cell_state * cell * in * (1 - in);
     const Tensor grad_forget = grad_cell_state * call.alias(cx) * forget * (1 - forget);
