@@ -17,6 +17,11 @@ class Outcome:
     error: Exception | None = None
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is an exception without a message."""
+        return self.error is not None and not str(self.error).strip()
+
     def __str__(self) -> str:
         if self.error is None:
             return "returned"
