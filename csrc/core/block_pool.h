@@ -135,6 +135,9 @@ class BlockPool {
     insert(block);
   }
 
+  // The free blocks of a large pool.
+  const std::set<Block*, SmallerThenLower>& large_blocks() const { return tree_; }
+
   // Whether an allocation of `size` bytes leaves the rest of `block` to others.
   bool splits(const Block& block, size_t size) const {
     const size_t rest = block.size - size;

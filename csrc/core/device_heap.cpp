@@ -3,6 +3,8 @@
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace torch_trainium {
 namespace {
@@ -70,6 +72,7 @@ Block* DeviceHeap::take(Block* found, const MemoryRequest& request) {
   BlockPool& pool = *found->pool;
   const bool small = pool.is_small();
   const bool was_split = found->is_split();
+  const size_t resident = found->resident_bytes;
   Block* block = found;
   if (pool.splits(*found, request.block_bytes)) {
     block = slab_.acquire();
@@ -79,6 +82,7 @@ Block* DeviceHeap::take(Block* found, const MemoryRequest& request) {
     block->prev = found->prev;
     block->next = found;
     block->extras = nullptr;
+    block->resident_bytes = 0;
     block->pending_events = 0;
     if (found->prev != nullptr) {
       found->prev->next = block;
@@ -105,8 +109,14 @@ Block* DeviceHeap::take(Block* found, const MemoryRequest& request) {
   if (!request.provisional) {
     counters_.raise_peaks<kAllocation, kSegment>(small);
   }
-  if (is_oversize(pool, block->size)) {
-    rare_.oversize_allocations.increase(1);
+  if (!small) {
+    // What is used first is the start of a block.
+    const size_t reused = std::min(resident, block->size);
+    found->resident_bytes = resident - reused;
+    note_use(block, reused);
+    if (is_oversize(pool, block->size)) {
+      rare_.oversize_allocations.increase(1);
+    }
   }
   if (trace_.enabled()) [[unlikely]] {
     if (request.context != nullptr) {
@@ -181,6 +191,7 @@ Block* DeviceHeap::make_free(Block* block) {
     pool.erase(prev);
     block->address = prev->address;
     block->size += prev->size;
+    block->resident_bytes += prev->resident_bytes;
     block->prev = prev->prev;
     if (block->prev != nullptr) {
       block->prev->next = block;
@@ -194,6 +205,7 @@ Block* DeviceHeap::make_free(Block* block) {
     if (next->prev != nullptr) {
       next->prev->next = next;
     }
+    next->resident_bytes += block->resident_bytes;
     pool.move_start(next, block->address);
     slab_.recycle(block);
     block = next;
@@ -201,7 +213,6 @@ Block* DeviceHeap::make_free(Block* block) {
     block->state = BlockState::kFree;
     pool.insert(block);
   }
-  block->touched = true;
   block->freed_at = allocations_;
   if (block->is_split()) {
     split_blocks += 1;
@@ -290,6 +301,7 @@ void DeviceHeap::release_segment(Block* block, const GatheredContextPtr& context
     by_kind[0].decrease(block->size);
     by_kind[pool.is_small() ? 1 : 2].decrease(block->size);
   }
+  resident_bytes_ -= block->resident_bytes;
   --arena.segment_count;
   pool.erase(block);
   segments_.erase(block->address);
@@ -314,6 +326,37 @@ void DeviceHeap::release_cached(c10::MempoolId_t pool_id, const GatheredContextP
     release_segment(block, context);
   }
   drop_empty_orphans();
+}
+
+// Host memory stays behind what was freed, so that it can be used again without
+// page faults. When the shapes of a program vary, holes of the wrong size would
+// let it grow far beyond what tensors ever held at once; the holes unused for
+// longest then give their pages back.
+void DeviceHeap::note_use(Block* block, size_t already_resident) {
+  constexpr size_t kSlack = 8;
+  resident_bytes_ += block->size - already_resident;
+  block->resident_bytes = block->size;
+  allocated_high_water_ = std::max(allocated_high_water_,
+                                   static_cast<size_t>(counters_.current(false, kAllocatedBytes)));
+  if (resident_bytes_ > allocated_high_water_ + allocated_high_water_ / kSlack) [[unlikely]] {
+    trim_resident(allocated_high_water_ + allocated_high_water_ / kSlack / 2);
+  }
+}
+
+void DeviceHeap::trim_resident(size_t target_bytes) {
+  std::vector<Block*> resident;
+  for (const auto& arena : arenas_) {
+    std::ranges::copy_if(arena->large.large_blocks(), std::back_inserter(resident),
+                         [](const Block* block) { return block->resident_bytes > 0; });
+  }
+  std::ranges::sort(resident, {}, &Block::freed_at);
+  for (Block* block : resident) {
+    if (resident_bytes_ <= target_bytes) {
+      return;
+    }
+    runtime_.discard(device_, block->address, block->size);
+    resident_bytes_ -= std::exchange(block->resident_bytes, 0);
+  }
 }
 
 // Releases the large segments unused for longest until the reserved memory is

@@ -125,6 +125,8 @@ class DeviceHeap {
   void complete_free(Block* block, const GatheredContextPtr& context);
   void release_segment(Block* block, const GatheredContextPtr& context);
   void drop_empty_orphans();
+  void note_use(Block* block, size_t already_resident);
+  void trim_resident(size_t target_bytes);
   void collect_garbage(const GatheredContextPtr& context);
   void defer_free(Block* block);
   void finish_ready_events();
@@ -151,6 +153,8 @@ class DeviceHeap {
   AllocationTrace trace_;
   DeviceStats rare_;  // the statistics that counters_ does not hold
   double memory_fraction_ = 1.0;
+  size_t resident_bytes_ = 0;        // of the large pools
+  size_t allocated_high_water_ = 0;  // of the large pools
 };
 
 }  // namespace torch_trainium

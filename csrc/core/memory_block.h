@@ -32,11 +32,10 @@ struct Block {
   Block* list_prev;  // neighbours in a list of free blocks
   Block* list_next;
   BlockExtras* extras;
-  uint64_t freed_at;  // allocation count of the heap, for garbage collection
+  size_t resident_bytes;  // how much of a large block may have host memory behind it
+  uint64_t freed_at;      // allocation count of the heap, for garbage collection
   uint32_t pending_events;
   BlockState state;
-  // Whether the pages may have been written since they were last discarded.
-  bool touched;
 
   std::byte* end() const { return address + size; }
   bool is_split() const { return prev != nullptr || next != nullptr; }

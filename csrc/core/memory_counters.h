@@ -58,6 +58,8 @@ class MemoryCounters {
     }
   }
 
+  int64_t current(bool small, Metric metric) const { return kinds_[small].current[metric]; }
+
   int64_t current(Metric metric) const {
     return kinds_[0].current[metric] + kinds_[1].current[metric];
   }

@@ -1,6 +1,7 @@
 """Device memory as tensors see it: reuse, limits, errors, threads, processes."""
 
 import gc
+import re
 import threading
 from pathlib import Path
 
@@ -206,6 +207,23 @@ print(torch.ones(1, device="neuron").tolist())
     if available_kib > 24 * 2**20:
         pytest.skip("this machine has more memory than the device")
     assert output_of(code).split() == ["host", "[1.0]"]
+
+
+def resident_device_bytes():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"RssShmem:\s+(\d+) kB", status)[1]) * 1024
+
+
+def test_cached_memory_of_the_wrong_size_gives_its_pages_back():
+    memory.empty_cache()
+    before = resident_device_bytes()
+    sizes = range(10, 60, 2)
+    for size in sizes:
+        torch.full((size * MIB,), 1, dtype=torch.uint8, device="neuron:3")
+    assert memory.memory_reserved("neuron:3") >= sum(sizes) * MIB
+    assert resident_device_bytes() - before < 1.2 * memory.max_memory_allocated("neuron:3")
+    memory.empty_cache()
+    assert resident_device_bytes() - before < MIB
 
 
 def test_threads_never_share_memory():
