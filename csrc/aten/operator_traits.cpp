@@ -12,24 +12,35 @@ constexpr std::string_view kTakesCpuScalars[] = {
 
 // Index and length tensors may be on the CPU, as on CUDA.
 constexpr std::string_view kTakesCpuTensors[] = {
+    "aten::_ctc_loss.Tensor",
+    "aten::_ctc_loss_backward.Tensor",
     "aten::_index_put_impl_",
-    "aten::_pack_padded_sequence",
+    "aten::_unsafe_index.Tensor",
+    "aten::_unsafe_index_put",
     "aten::index.Tensor",
     "aten::index.Tensor_out",
     "aten::index_put",
     "aten::index_put_",
-    "aten::_ctc_loss.Tensor",
-    "aten::_ctc_loss_backward.Tensor",
-    "aten::_unsafe_index.Tensor",
-    "aten::_unsafe_index_put",
 };
 
-// Copies and allocations that must see the device, and metadata queries.
 constexpr std::string_view kStaysComposite[] = {
-    "aten::_lazy_clone", "aten::_to_copy",        "aten::clone",        "aten::copy",
-    "aten::copy_",       "aten::empty_like",      "aten::is_same_size", "aten::lift",
-    "aten::lift_fresh",  "aten::lift_fresh_copy", "aten::new_empty",    "aten::resize_as_",
+    // Copies and allocations, which must see the device.
+    "aten::_lazy_clone",
+    "aten::_to_copy",
+    "aten::clone",
+    "aten::copy",
+    "aten::copy_",
+    "aten::empty_like",
+    "aten::lift",
+    "aten::lift_fresh",
+    "aten::lift_fresh_copy",
+    "aten::new_empty",
+    "aten::resize_as_",
     "aten::set_data",
+    // Needs no data.
+    "aten::is_same_size",
+    // Its batch sizes are a CPU tensor on every device.
+    "aten::_pack_padded_sequence",
 };
 
 template <size_t N>

@@ -33,7 +33,14 @@ class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
   c10::DeviceCapability getDeviceCapability(c10::Device /*device*/) const override {
-    return c10::DeviceCapability();
+    c10::DeviceCapability capability;
+    auto& supported = capability.capability_data.supported_scalar_types;
+    supported.has_QInt8 = 0;
+    supported.has_QUInt8 = 0;
+    supported.has_QInt32 = 0;
+    supported.has_QUInt4x2 = 0;
+    supported.has_QUInt2x4 = 0;
+    return capability;
   }
 
   c10::Stream getStream(c10::Device device) const override {
