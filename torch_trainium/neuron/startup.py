@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import torch
+
 from torch_trainium import _C
 
 AUTOGRAD_THREAD_PREFIX = "pt_autograd_"
@@ -43,8 +45,11 @@ def stop_autograd(timeout_seconds: float = 10.0) -> None:
 
     PyTorch leaves them running when the interpreter finalizes, and a thread that wants the
     interpreter then aborts the process. Its `stop` returns while they still want it once more.
+    Handlers that run later at exit may call `backward`, which no thread would execute any more:
+    from here on it runs on the thread that calls it.
     """
     _C.stop_autograd_engine()
+    torch.autograd.set_multithreading_enabled(False)
     deadline = time.monotonic() + timeout_seconds
     while _autograd_threads() and time.monotonic() < deadline:
         time.sleep(0.0005)
