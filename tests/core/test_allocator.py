@@ -66,6 +66,7 @@ def test_empty_tensor_takes_no_memory():
 
 
 def test_small_and_large_requests_come_from_their_pools():
+    memory.empty_cache()  # a cached segment could serve them instead
     small, large, huge = (
         torch.empty(n, dtype=torch.uint8, device="neuron") for n in (MIB, MIB + 1, 33 * MIB)
     )
