@@ -2,6 +2,7 @@
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/device_heap.h"
 
@@ -64,10 +65,14 @@ void DeviceHeap::reset_accumulated() {
   rare_.num_device_free = 0;
   rare_.oversize_allocations.reset_accumulated();
   rare_.oversize_segments.reset_accumulated();
-  for (auto& [id, by_kind] : rare_.reserved_bytes_by_private_pools) {
-    for (auto& stat : by_kind) {
+  auto& by_pool = rare_.reserved_bytes_by_private_pools;
+  for (auto it = by_pool.begin(); it != by_pool.end();) {
+    for (auto& stat : it->second) {
       stat.reset_accumulated();
     }
+    const bool gone = std::ranges::none_of(private_pools_,
+                                           [&](const auto& pool) { return pool->id == it->first; });
+    it = gone ? by_pool.erase(it) : std::next(it);
   }
 }
 

@@ -102,6 +102,8 @@ def test_memory_goes_with_the_pool_and_its_tensors():
     assert memory.memory_reserved() == reserved
     stats = memory.memory_stats_as_nested_dict()["reserved_bytes_by_private_pools"][pool_id]["all"]
     assert stats == {"current": 0, "peak": 60 * MIB, "allocated": 60 * MIB, "freed": 60 * MIB}
+    memory.reset_accumulated_memory_stats()
+    assert pool_id not in memory.memory_stats_as_nested_dict()["reserved_bytes_by_private_pools"]
 
 
 def test_pool_that_lends_on_out_of_memory():
