@@ -1,0 +1,97 @@
+"""Write docs/benchmarks.md from the JSON in results/."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from results import RESULTS
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+
+HEAD = """# Benchmarks
+
+Written by `python benchmarks/document.py` from `benchmarks/results/`; do not edit.
+
+The device is emulated: what runs on `neuron` is PyTorch's own CPU kernels on emulated device
+memory. The ratios say what the device layer costs, not how fast a Trainium chip is. Both sides
+run in one process, alternating, with the same number of threads; a ratio is the median over
+pairs of neighbouring runs. Operators are counted (`torch.neuron.executed_ops()`) throughout.
+"""
+
+
+def markdown_table(header: list[str], rows: list[list[str]]) -> str:
+    rule = ["---"] + ["---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def eager(result: dict[str, Any]) -> str:
+    rows = [
+        [
+            row["name"],
+            number(row.get("cpu_us"), 1),
+            number(row.get("device_us"), 1),
+            number(row["ratio"], 3),
+            number(row["bar"]),
+            number(row["stock_ratio"]),
+        ]
+        for row in result["summary"]
+    ]
+    machine = result["machine"]
+    header = ["measure", "cpu us", "neuron us", "ratio", "bar", "stock fallback"]
+    return f"""## Eager execution
+
+`python benchmarks/eager.py`, on {machine["cores"]} cores of {machine["cpu"]},
+{machine["threads"]} threads, PyTorch {machine["torch"]}. The last column is the ratio of a
+backend that uses PyTorch's `at::native::cpu_fallback` (`benchmarks/stock_fallback/`), to the CPU
+in its own process; empty where it cannot run the program.
+
+{markdown_table(header, rows)}
+
+- `add`, `view`: one element. `mlp`, `gpt`, `resnet18`: a training step with the optimizer, see
+  `benchmarks/models.py`.
+- `overloads`: the median ratio over the {len({r["name"] for r in result["overloads"]})} operator
+  overloads that training calls most often (`benchmarks/hot_overloads.toml`, traced by
+  `benchmarks/trace_hot_overloads.py`), with gradients on.
+- `peak memory`: the peak of resident host memory in training less what is resident after the
+  imports, in separate processes.
+
+### Each overload
+
+{overload_table(result["overloads"])}
+"""
+
+
+def overload_table(rows: list[dict[str, Any]]) -> str:
+    columns = sorted({(row["elements"], row["strided"]) for row in rows})
+    ratios = {(r["name"], r["elements"], r["strided"]): r.get("ratio") for r in rows}
+    header = ["ratio to the CPU"]
+    header += [f"{elements:,}{' strided' if strided else ''}" for elements, strided in columns]
+    names = dict.fromkeys(row["name"] for row in rows)
+    return markdown_table(
+        header,
+        [[f"`{name}`", *(number(ratios[name, *column]) for column in columns)] for name in names],
+    )
+
+
+def import_time(result: dict[str, Any]) -> str:
+    return f"""## Import
+
+`python benchmarks/import_time.py`: `import torch` takes {result["torch_ms"]:.0f} ms, and the
+package adds {result["added_ms"]:.0f} ms (at most {result["bar_ms"]:.0f}).
+"""
+
+
+def main() -> None:
+    sections = [HEAD]
+    for topic, write in {"eager": eager, "import_time": import_time}.items():
+        sections.append(write(json.loads((RESULTS / f"{topic}.json").read_text())))
+    DOCUMENT.write_text("\n".join(sections))
+    print(f"wrote {DOCUMENT}")
+
+
+if __name__ == "__main__":
+    main()
