@@ -5,6 +5,7 @@
 #include <ATen/core/stack.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -225,12 +226,17 @@ bool takes(const c10::FunctionSchema& schema, c10::TypeKind kind) {
   return false;
 }
 
-bool runs_boxed(const c10::OperatorHandle& op) {
+// A key of the device, and the keys of the host kernels that stand in for its own.
+struct KernelKeys {
+  c10::DispatchKey device;
+  c10::SmallVector<c10::DispatchKey, 3> host;
+};
+
+bool runs_boxed(const c10::OperatorHandle& op, const KernelKeys& keys) {
   const bool has_host_kernel =
-      op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-  if (!has_host_kernel || op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
+      std::any_of(keys.host.begin(), keys.host.end(),
+                  [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); });
+  if (!has_host_kernel || op.hasKernelForDispatchKey(keys.device)) return false;
   const c10::FunctionSchema& schema = op.schema();
   bool has_operands = false;
   for (const c10::Argument& argument : schema.arguments()) {
@@ -246,16 +252,28 @@ bool runs_boxed(const c10::OperatorHandle& op) {
 }  // namespace
 
 void register_boxed_kernels() {
-  // Libraries unregister their kernels when they die; these stay.
-  static auto& library = *new torch::Library(torch::Library::IMPL, "aten",
-                                             c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  using Key = c10::DispatchKey;
+  // Sparse and nested tensors have composite kernels where nothing else is said.
+  const KernelKeys all_keys[] = {
+      {Key::PrivateUse1,
+       {Key::CPU, Key::CompositeExplicitAutograd, Key::CompositeExplicitAutogradNonFunctional}},
+      {Key::SparsePrivateUse1, {Key::SparseCPU}},
+      {Key::SparseCsrPrivateUse1, {Key::SparseCsrCPU}},
+      {Key::NestedTensorPrivateUse1, {Key::NestedTensorCPU}},
+  };
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (name.name.rfind("aten::", 0) != 0) continue;
-    const auto op = dispatcher.findSchema(name);
-    if (!op || !runs_boxed(*op)) continue;
-    library.impl(qualified_name(*op).c_str(),
-                 torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)));
+  const std::vector<c10::OperatorName> names = dispatcher.getAllOpNames();
+  for (const KernelKeys& keys : all_keys) {
+    // Libraries unregister their kernels when they die; these stay.
+    auto* library =
+        new torch::Library(torch::Library::IMPL, "aten", keys.device, __FILE__, __LINE__);
+    for (const c10::OperatorName& name : names) {
+      if (name.name.rfind("aten::", 0) != 0) continue;
+      const auto op = dispatcher.findSchema(name);
+      if (!op || !runs_boxed(*op, keys)) continue;
+      library->impl(qualified_name(*op).c_str(),
+                    torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)));
+    }
   }
 }
 

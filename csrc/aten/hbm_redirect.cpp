@@ -88,6 +88,10 @@ HbmRedirect::~HbmRedirect() {
   }
 }
 
+HostAllocations::HostAllocations() : suspended_(std::exchange(active, nullptr)) {}
+
+HostAllocations::~HostAllocations() { active = suspended_; }
+
 HbmRedirect::Entry* HbmRedirect::find(const void* host_address) {
   for (size_t step = 0; step < entries_.size(); ++step, ++cursor_) {
     if (cursor_ >= entries_.size()) cursor_ = 0;

@@ -36,4 +36,16 @@ class HbmRedirect {
   c10::SmallVector<Entry, 4> entries_;
 };
 
+// While alive, this thread's CPU allocations come from host memory again.
+class HostAllocations {
+ public:
+  HostAllocations();
+  ~HostAllocations();
+  HostAllocations(const HostAllocations&) = delete;
+  HostAllocations& operator=(const HostAllocations&) = delete;
+
+ private:
+  HbmRedirect* const suspended_;
+};
+
 }  // namespace torch_trainium

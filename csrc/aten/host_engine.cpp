@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "aten/composite_layout.h"
-
 namespace torch_trainium {
 namespace {
 
@@ -52,6 +50,7 @@ HostCall::HostCall(OperatorRecord& record, c10::DeviceIndex device, CpuOperands 
 }
 
 HostCall::~HostCall() {
+  for (CompositeLease& lease : composites_) lease.alias.reset();
   for (Lease& lease : leases_) {
     if (C10_LIKELY(lease.alias.use_count() == 1)) {
       lease.alias->unlink();
@@ -100,8 +99,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   if (C10_UNLIKELY(source->device().index() != device_)) check_foreign(tensor);
   if (C10_UNLIKELY(!source->has_storage() || source->layout() != c10::kStrided ||
                    source->key_set().has(c10::DispatchKey::NestedTensor))) {
-    has_composite_operands_ = true;
-    return alias_composite(*this, tensor);
+    return alias_composite(tensor);
   }
   const c10::intrusive_ptr<c10::StorageImpl>* shared = nullptr;
   for (const Lease& lease : leases_) {
@@ -122,7 +120,7 @@ at::Tensor HostCall::adopt(at::Tensor result) {
       !result.key_set().has(c10::DispatchKey::NestedTensor)) {
     return adopt_strided(std::move(result));
   }
-  return adopt_composite(*this, result);
+  return adopt_composite(std::move(result));
 }
 
 at::Tensor HostCall::adopt_strided(at::Tensor result) {
@@ -163,7 +161,10 @@ at::Tensor HostCall::adopt_strided(at::Tensor result) {
 void HostCall::write_back(const at::Tensor& tensor) {
   if (!tensor.defined()) return;
   const Lease* lease = find_lease(tensor.unsafeGetTensorImpl());
-  if (lease == nullptr) return;
+  if (lease == nullptr) {
+    write_back_composite(tensor);
+    return;
+  }
   c10::TensorImpl& source = *lease->source;
   const HostAlias& alias = *lease->alias;
   if (C10_UNLIKELY(alias.is_reallocated())) {
@@ -178,6 +179,38 @@ void HostCall::write_back(const at::Tensor& tensor) {
   if (C10_UNLIKELY(alias.sizes() != source.sizes() || alias.strides() != source.strides() ||
                    alias.storage_offset() != source.storage_offset())) {
     source.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+  }
+}
+
+at::Tensor HostCall::alias_composite(const at::Tensor& tensor) {
+  for (const CompositeLease& lease : composites_) {
+    if (lease.source.is_same(tensor)) return lease.alias;
+  }
+  CompositeParts parts = parts_of(tensor);
+  CompositeParts aliases;
+  for (const at::Tensor& part : parts) aliases.push_back(alias(part));
+  composites_.push_back({tensor, assemble(tensor, aliases), std::move(parts)});
+  return composites_.back().alias;
+}
+
+at::Tensor HostCall::adopt_composite(at::Tensor result) {
+  for (const CompositeLease& lease : composites_) {
+    if (lease.alias.is_same(result)) return lease.source;
+  }
+  CompositeParts parts = result.use_count() == 1 ? take_parts(result) : parts_of(result);
+  for (at::Tensor& part : parts) part = adopt(std::move(part));
+  return assemble(result, parts);
+}
+
+void HostCall::write_back_composite(const at::Tensor& tensor) {
+  for (const CompositeLease& lease : composites_) {
+    if (!lease.source.is_same(tensor)) continue;
+    for (const at::Tensor& part : lease.parts) write_back(part);
+    if (tensor.is_nested()) return;  // nothing but its buffer ever changes
+    CompositeParts parts = take_parts(lease.alias);
+    for (at::Tensor& part : parts) part = adopt(std::move(part));
+    reassemble(tensor, lease.alias, parts);
+    return;
   }
 }
 

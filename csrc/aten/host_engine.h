@@ -11,7 +11,9 @@
 #include <c10/util/SmallVector.h>
 
 #include <optional>
+#include <vector>
 
+#include "aten/composite_layout.h"
 #include "aten/hbm_redirect.h"
 #include "aten/host_alias.h"
 #include "aten/operator_record.h"
@@ -37,7 +39,7 @@ class HostCall {
 
   c10::DeviceIndex device() const { return device_; }
   // Whether a sparse or nested tensor was lent.
-  bool has_composite_operands() const { return has_composite_operands_; }
+  bool has_composite_operands() const { return !composites_.empty(); }
 
   // The CPU alias of a device tensor. An undefined tensor, and a CPU tensor where
   // the operator takes one, comes back as it is; other tensors raise.
@@ -64,16 +66,26 @@ class HostCall {
     c10::intrusive_ptr<HostAlias> alias;
   };
 
+  // A sparse or nested tensor; its parts have leases of their own.
+  struct CompositeLease {
+    at::Tensor source;
+    at::Tensor alias;
+    CompositeParts parts;  // of the source, which may get others meanwhile
+  };
+
   void check_foreign(const at::Tensor& tensor) const;
   Lease* find_lease(const c10::TensorImpl* source);
   at::Tensor adopt_strided(at::Tensor result);
+  at::Tensor alias_composite(const at::Tensor& tensor);
+  at::Tensor adopt_composite(at::Tensor result);
+  void write_back_composite(const at::Tensor& tensor);
 
   OperatorRecord& record_;
   runtime::Runtime& runtime_;
   const c10::DeviceIndex device_;
   const CpuOperands cpu_operands_;
   const runtime::StreamId stream_;
-  bool has_composite_operands_ = false;
+  std::vector<CompositeLease> composites_;
   c10::SmallVector<Lease, 6> leases_;
   ProvisionalAllocations provisional_;
   HbmRedirect redirect_;

@@ -15,6 +15,7 @@ constexpr std::string_view kTakesCpuTensors[] = {
     "aten::_ctc_loss.Tensor",
     "aten::_ctc_loss_backward.Tensor",
     "aten::_index_put_impl_",
+    "aten::_nested_from_padded",
     "aten::_unsafe_index.Tensor",
     "aten::_unsafe_index_put",
     "aten::index.Tensor",
