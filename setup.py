@@ -27,6 +27,7 @@ SOURCES = [
     "csrc/aten/nested.cpp",
     "csrc/aten/operator_record.cpp",
     "csrc/aten/operator_traits.cpp",
+    "csrc/aten/quantized.cpp",
     "csrc/aten/random_choice.cpp",
     "csrc/aten/random_continuous.cpp",
     "csrc/aten/random_discrete.cpp",
