@@ -96,8 +96,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     results = execute(cases, options)
     stale = expectations.unused(expectations.load(), cases) if options.all else []
-    for row in stale:
-        print(f"expected failure matches no case: {row.case}")
+    for pattern in stale:
+        print(f"expected failure matches no case: {pattern}")
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps([result.to_json() for result in results]))
