@@ -1,5 +1,6 @@
 #include "aten/boxed.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -12,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "aten/determinism.h"
 #include "aten/host_engine.h"
 #include "aten/operator_traits.h"
 
@@ -26,10 +28,11 @@ constexpr int kNewResult = -1;
 struct Signature {
   OperatorRecord& record;
   CpuOperands cpu_operands;
+  NondeterminismCheck is_nondeterministic;
   size_t arguments;
   size_t returns;
   std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
-  std::vector<size_t> written;        // the operands that the operator writes
+  std::vector<bool> is_written;       // per operand
   std::vector<int> returned_operand;  // per return: the operand it is, or kNewResult
 
   explicit Signature(const c10::OperatorHandle& op);
@@ -55,20 +58,20 @@ std::string qualified_name(const c10::OperatorHandle& op) {
 Signature::Signature(const c10::OperatorHandle& op)
     : record(operator_record(qualified_name(op))),
       cpu_operands(cpu_operands_of(record.name)),
+      is_nondeterministic(nondeterminism_check(record.name)),
       arguments(op.schema().arguments().size()),
       returns(op.schema().returns().size()) {
   const c10::FunctionSchema& schema = op.schema();
   for (size_t i = 0; i < arguments; ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     if (!holds_tensors(argument.type())) continue;
-    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
-      written.push_back(tensors.size());
-    }
     tensors.push_back(i);
+    is_written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
   }
   for (const c10::Argument& result : schema.returns()) {
     int operand = kNewResult;
-    for (const size_t i : written) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!is_written[i]) continue;
       const c10::AliasInfo& written_to = *schema.arguments()[tensors[i]].alias_info();
       if (result.alias_info() != nullptr &&
           written_to.beforeSet() == result.alias_info()->beforeSet()) {
@@ -157,15 +160,23 @@ c10::DeviceIndex device_of(c10::ArrayRef<c10::IValue> operands) {
 
 void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack* stack) {
   const size_t first = stack->size() - signature.arguments;
+  if (C10_UNLIKELY(signature.is_nondeterministic != nullptr) &&
+      at::globalContext().deterministicAlgorithms() &&
+      signature.is_nondeterministic(c10::ArrayRef<c10::IValue>(*stack).slice(first))) {
+    at::globalContext().alertNotDeterministic(signature.record.name + " on neuron");
+  }
   c10::SmallVector<c10::IValue, 6> operands;
   for (const size_t i : signature.tensors) operands.push_back(std::move((*stack)[first + i]));
   signature.record.calls.fetch_add(1, std::memory_order_relaxed);
   if (C10_UNLIKELY(operators_are_observed())) observe(signature, operands);
 
   HostCall call(signature.record, device_of(operands), signature.cpu_operands);
-  const auto alias = [&](const at::Tensor& tensor) { return call.alias(tensor); };
   for (size_t i = 0; i < operands.size(); ++i) {
-    (*stack)[first + signature.tensors[i]] = map_tensors(operands[i], alias);
+    const bool written = signature.is_written[i];
+    (*stack)[first + signature.tensors[i]] =
+        map_tensors(operands[i], [&](const at::Tensor& tensor) {
+          return written ? call.alias_written(tensor) : call.alias(tensor);
+        });
   }
   call.run([&] {
     if (C10_LIKELY(!call.has_composite_operands())) {
@@ -175,7 +186,8 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
     }
   });
 
-  for (const size_t i : signature.written) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!signature.is_written[i]) continue;
     for_each_tensor(operands[i], [&](const at::Tensor& tensor) { call.write_back(tensor); });
   }
   const size_t first_result = stack->size() - signature.returns;
@@ -187,16 +199,18 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
   }
 }
 
-// Carries its operator's signature, so that a call looks nothing up.
+// Carries its operator's signature, so that a call looks nothing up. Read at the
+// first call: most of the two thousand operators are never called.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  explicit BoxedKernel(const c10::OperatorHandle& op) : signature_(op) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
-    run_boxed(signature_, op, stack);
+    std::call_once(read_, [&] { signature_.emplace(op); });
+    run_boxed(*signature_, op, stack);
   }
 
  private:
-  const Signature signature_;
+  std::once_flag read_;
+  std::optional<const Signature> signature_;
 };
 
 // Operators registered after the package was loaded, and layouts that only a
@@ -232,11 +246,14 @@ struct KernelKeys {
   c10::SmallVector<c10::DispatchKey, 3> host;
 };
 
-bool runs_boxed(const c10::OperatorHandle& op, const KernelKeys& keys) {
-  const bool has_host_kernel =
-      std::any_of(keys.host.begin(), keys.host.end(),
-                  [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); });
-  if (!has_host_kernel || op.hasKernelForDispatchKey(keys.device)) return false;
+// Whether the device has no kernel where the host has one.
+bool lacks_kernel(const c10::OperatorHandle& op, const KernelKeys& keys) {
+  return std::any_of(keys.host.begin(), keys.host.end(),
+                     [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); }) &&
+         !op.hasKernelForDispatchKey(keys.device);
+}
+
+bool may_run_boxed(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   bool has_operands = false;
   for (const c10::Argument& argument : schema.arguments()) {
@@ -261,18 +278,21 @@ void register_boxed_kernels() {
       {Key::SparseCsrPrivateUse1, {Key::SparseCsrCPU}},
       {Key::NestedTensorPrivateUse1, {Key::NestedTensorCPU}},
   };
-  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
-  const std::vector<c10::OperatorName> names = dispatcher.getAllOpNames();
+  // Libraries unregister their kernels when they die; these stay.
+  std::vector<torch::Library*> libraries;
   for (const KernelKeys& keys : all_keys) {
-    // Libraries unregister their kernels when they die; these stay.
-    auto* library =
-        new torch::Library(torch::Library::IMPL, "aten", keys.device, __FILE__, __LINE__);
-    for (const c10::OperatorName& name : names) {
-      if (name.name.rfind("aten::", 0) != 0) continue;
-      const auto op = dispatcher.findSchema(name);
-      if (!op || !runs_boxed(*op, keys)) continue;
-      library->impl(qualified_name(*op).c_str(),
-                    torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)));
+    libraries.push_back(
+        new torch::Library(torch::Library::IMPL, "aten", keys.device, __FILE__, __LINE__));
+  }
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = dispatcher.findSchema(name);
+    if (!op || !may_run_boxed(*op)) continue;
+    for (size_t i = 0; i < libraries.size(); ++i) {
+      if (!lacks_kernel(*op, all_keys[i])) continue;
+      libraries[i]->impl(qualified_name(*op).c_str(),
+                         torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>()));
     }
   }
 }

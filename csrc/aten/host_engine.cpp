@@ -76,17 +76,21 @@ HostCall::Lease* HostCall::find_lease(const c10::TensorImpl* source) {
   return nullptr;
 }
 
+void HostCall::raise_foreign(const at::Tensor& tensor) const {
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two devices, "
+              "neuron:",
+              static_cast<int>(device_), " and ", tensor.device(), "! (when calling ", record_.name,
+              ")");
+}
+
 void HostCall::check_foreign(const at::Tensor& tensor) const {
   if (cpu_operands_ == CpuOperands::kAnyDevice) return;
   if (tensor.is_cpu() && (cpu_operands_ == CpuOperands::kAny ||
                           (cpu_operands_ == CpuOperands::kScalars && tensor.dim() == 0))) {
     return;
   }
-  TORCH_CHECK(false,
-              "Expected all tensors to be on the same device, but found at least two devices, "
-              "neuron:",
-              static_cast<int>(device_), " and ", tensor.device(), "! (when calling ", record_.name,
-              ")");
+  raise_foreign(tensor);
 }
 
 at::Tensor HostCall::alias(const at::Tensor& tensor) {
@@ -112,6 +116,11 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   alias->point_at(*source, runtime_.host_offset(), shared);
   leases_.push_back({source, std::move(alias)});
   return at::Tensor(leases_.back().alias);
+}
+
+at::Tensor HostCall::alias_written(const at::Tensor& tensor) {
+  if (C10_UNLIKELY(tensor.defined() && tensor.device().type() != kNeuron)) raise_foreign(tensor);
+  return alias(tensor);
 }
 
 at::Tensor HostCall::adopt(at::Tensor result) {

@@ -44,6 +44,8 @@ class HostCall {
   // The CPU alias of a device tensor. An undefined tensor, and a CPU tensor where
   // the operator takes one, comes back as it is; other tensors raise.
   at::Tensor alias(const at::Tensor& tensor);
+  // The same for a tensor the operator writes, which is never a CPU scalar.
+  at::Tensor alias_written(const at::Tensor& tensor);
 
   // Runs the kernel through the runtime's submit.
   template <typename Kernel>
@@ -74,6 +76,7 @@ class HostCall {
   };
 
   void check_foreign(const at::Tensor& tensor) const;
+  [[noreturn]] void raise_foreign(const at::Tensor& tensor) const;
   Lease* find_lease(const c10::TensorImpl* source);
   at::Tensor adopt_strided(at::Tensor result);
   at::Tensor alias_composite(const at::Tensor& tensor);

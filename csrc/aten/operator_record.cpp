@@ -8,6 +8,8 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "core/operator_names.h"
+
 namespace torch_trainium {
 namespace {
 
@@ -65,10 +67,9 @@ OperatorRecord& operator_record(std::string_view qualified_name) {
   const std::string name(qualified_name);
   OperatorRecord*& record = registry().by_name[name];
   if (record == nullptr) {
-    const auto id = static_cast<uint32_t>(registry().records.size());
     record = &registry().records.emplace_back();
     record->name = name;
-    record->id = id;
+    record->id = operator_id(name);
   }
   return *record;
 }

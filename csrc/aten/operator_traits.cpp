@@ -12,15 +12,9 @@ constexpr std::string_view kTakesCpuScalars[] = {
 
 // Index and length tensors may be on the CPU, as on CUDA.
 constexpr std::string_view kTakesCpuTensors[] = {
-    "aten::_ctc_loss.Tensor",
-    "aten::_ctc_loss_backward.Tensor",
-    "aten::_index_put_impl_",
-    "aten::_nested_from_padded",
-    "aten::_unsafe_index.Tensor",
-    "aten::_unsafe_index_put",
-    "aten::index.Tensor",
-    "aten::index.Tensor_out",
-    "aten::index_put",
+    "aten::_ctc_loss.Tensor",    "aten::_ctc_loss_backward.Tensor", "aten::_index_put_impl_",
+    "aten::_nested_from_padded", "aten::_unsafe_index.Tensor",      "aten::_unsafe_index_put",
+    "aten::index.Tensor",        "aten::index.Tensor_out",          "aten::index_put",
     "aten::index_put_",
 };
 
@@ -38,6 +32,10 @@ constexpr std::string_view kStaysComposite[] = {
     "aten::new_empty",
     "aten::resize_as_",
     "aten::set_data",
+    // Check that out= tensors are not leaves that need a gradient.
+    "aten::split_copy.Tensor_out",
+    "aten::split_with_sizes_copy.out",
+    "aten::unbind_copy.int_out",
     // Needs no data.
     "aten::is_same_size",
     // Its batch sizes are a CPU tensor on every device.
