@@ -120,19 +120,19 @@ c10::MempoolId_t routed_pool(c10::DeviceIndex device) {
       return route->pool;
     }
   }
-  return {0, 0};
+  return kDefaultPool;
 }
 
 // Makes room by releasing what is cached, on every device that could hold memory
 // of the same HBM stack.
 [[gnu::noinline]] Grant allocate_after_release(DeviceHeap& heap, const MemoryRequest& request) {
   heap.count_retry();
-  heap.release_cached({0, 0}, request.context);
+  heap.release_cached(kDefaultPool, request.context);
   Grant grant = heap.allocate(request);
   if (grant.block == nullptr && runtime_or_raise().machine().devices_per_hbm_stack > 1) {
     for_each_heap([&](DeviceHeap& other) {
       if (&other != &heap) {
-        other.release_cached({0, 0});
+        other.release_cached(kDefaultPool);
       }
     });
     grant = heap.allocate(request);
@@ -273,7 +273,7 @@ c10::DataPtr allocate_device_memory(size_t bytes, c10::Stream stream) {
   MemoryRequest request{.requested_bytes = bytes,
                         .block_bytes = block_bytes(bytes),
                         .stream = stream.id(),
-                        .pool_id = {0, 0},
+                        .pool_id = kDefaultPool,
                         .provisional = thread.provisional_depth > 0,
                         .context = nullptr};
   if (thread.routes != nullptr) [[unlikely]] {
@@ -323,8 +323,7 @@ double memory_fraction(c10::DeviceIndex device) { return heap_of(device).memory_
 c10::MempoolId_t create_memory_pool(c10::DeviceIndex device, bool use_on_oom, bool no_split) {
   static std::atomic<c10::CaptureId_t> next{1};
   const c10::MempoolId_t id{0, next.fetch_add(1)};
-  heap_of(device).configure_pool(id, use_on_oom, no_split);
-  heap_of(device).retain_pool(id);
+  heap_of(device).create_pool(id, use_on_oom, no_split);
   return id;
 }
 

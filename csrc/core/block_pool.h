@@ -16,6 +16,8 @@ inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;
 inline constexpr size_t kMinLargeAllocBytes = size_t{10} << 20;
 inline constexpr size_t kRoundLargeBytes = size_t{2} << 20;
 
+inline constexpr c10::MempoolId_t kDefaultPool{0, 0};
+
 class DeviceHeap;
 struct Arena;
 
@@ -100,6 +102,8 @@ class BlockPool {
 
   Arena& arena() const { return arena_; }
   bool is_small() const { return small_; }
+  // Whether a block of `size` bytes is one that max_split_size keeps whole.
+  bool is_oversize(size_t size) const { return !small_ && !may_cut(size); }
 
   // Best fit; among equals of the large kind the lowest address, so that pages
   // already in use are used again. The block stays in the pool.
@@ -170,7 +174,7 @@ struct Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  c10::MempoolId_t pool_id() const { return owner ? owner->id : c10::MempoolId_t{0, 0}; }
+  c10::MempoolId_t pool_id() const { return owner ? owner->id : kDefaultPool; }
   bool is_orphaned() const { return owner != nullptr && owner->use_count == 0; }
 
   DeviceHeap& heap;

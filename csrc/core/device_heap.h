@@ -92,7 +92,8 @@ class DeviceHeap {
   // Lets the peaks follow the current values.
   void raise_peaks();
 
-  void configure_pool(c10::MempoolId_t id, bool use_on_oom, bool no_split);
+  // A pool is created retained.
+  void create_pool(c10::MempoolId_t id, bool use_on_oom, bool no_split);
   void retain_pool(c10::MempoolId_t id);
   void release_pool(c10::MempoolId_t id);
   int pool_use_count(c10::MempoolId_t id);
@@ -123,6 +124,7 @@ class DeviceHeap {
                      runtime::AllocationStatus& status);
   Block* make_free(Block* block);
   void complete_free(Block* block, const GatheredContextPtr& context);
+  std::vector<Block*> unused_segments() const;
   void release_segment(Block* block, const GatheredContextPtr& context);
   void drop_empty_orphans();
   void note_use(Block* block, size_t already_resident);

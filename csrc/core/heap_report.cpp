@@ -105,7 +105,7 @@ std::vector<TraceEntry> DeviceHeap::trace() {
 void DeviceHeap::mark_snapshot() {
   const std::lock_guard lock(lock_);
   record(TraceEntry::SNAPSHOT, nullptr, static_cast<size_t>(counters_.current(kReservedBytes)),
-         arena_for(0, {0, 0}), nullptr);
+         arena_for(0, kDefaultPool), nullptr);
 }
 
 void DeviceHeap::snapshot(std::optional<c10::MempoolId_t> pool_id,

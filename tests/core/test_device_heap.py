@@ -11,7 +11,15 @@ from torch.utils import cpp_extension
 HERE = Path(__file__).resolve().parent
 CSRC = HERE.parent.parent / "csrc"
 TEST = HERE / "device_heap_test.cpp"
-UNITS = ("allocation_trace", "block_pool", "device_heap", "heap_report")
+UNITS = (
+    "allocation_trace",
+    "block_pool",
+    "device_heap",
+    "heap_events",
+    "heap_pools",
+    "heap_report",
+    "heap_segments",
+)
 CASES = re.findall(r"CASE\((\w+)\),", TEST.read_text())
 
 
