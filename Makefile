@@ -18,13 +18,14 @@ CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
 GENERATORS := $(wildcard csrc/codegen/*.py)
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup demo test test-hf conformance lint format headers-2.14 clean
+.PHONY: help setup demo test test-hf stress conformance lint format headers-2.14 clean
 
 help:
 	@echo 'make setup         create .venv with everything installed and the extension built'
 	@echo 'make demo          set up and train both examples on the neuron device'
 	@echo 'make test          set up and run the tests'
 	@echo 'make test-hf       the tests that load and fine-tune a pretrained model'
+	@echo 'make stress        the tests that repeat one thing hundreds of times'
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
 	@echo 'make lint          ruff, mypy --strict, clang-format'
 	@echo 'make format        let ruff and clang-format rewrite the sources'
@@ -63,9 +64,9 @@ $(VENV)/.ready: $(VENV)/.packages setup.py $(CPP) $(GENERATORS)
 
 demo: setup
 	@$(call say,Training a CNN on handwritten digits)
-	$(PY) examples/train_digits.py --device neuron
+	$(PY) examples/train_digits.py --device neuron --require-accuracy 0.97
 	$(call say,Training a small GPT on the source of the standard library)
-	$(PY) examples/train_gpt.py --device neuron
+	$(PY) examples/train_gpt.py --device neuron --require-bits 2.7
 
 test: setup
 	@$(call say,Running the tests)
@@ -74,6 +75,10 @@ test: setup
 test-hf: setup
 	@$(call say,Fine-tuning a pretrained sentence encoder)
 	$(PY) -m pytest tests/examples -m hf $(PYTEST_ARGS)
+
+stress: setup
+	@$(call say,Repeating what goes wrong seldom)
+	$(PY) -m pytest -m stress $(PYTEST_ARGS)
 
 conformance: setup
 	@$(call say,Running every conformance case)

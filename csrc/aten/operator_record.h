@@ -29,7 +29,7 @@ std::map<std::string, uint64_t> executed_operators();
 void reset_executed_operators();
 
 // Operand shapes and dtypes of the calls made while recording was on, as
-// "f32[2, 3], i64[2]", and how often each was seen.
+// "Float[2, 3], Long[2]", and how often each was seen.
 using ShapeCounts = std::map<std::string, std::map<std::string, uint64_t>>;
 void record_operator_shapes(bool enabled);
 ShapeCounts executed_operator_shapes();
