@@ -11,6 +11,7 @@
 
 #include "core/device.h"
 #include "core/device_heap.h"
+#include "core/operator_names.h"
 #include "core/out_of_memory.h"
 
 namespace torch_trainium {
@@ -173,6 +174,7 @@ class NeuronAllocator final : public c10::DeviceAllocator {
   }
 
   void copy_data(void* dest, const void* src, size_t count) const override {
+    static const uint32_t storage_copy = operator_id("neuron::storage_copy");
     runtime::Runtime& runtime = runtime_or_raise();
     const auto device = static_cast<c10::DeviceIndex>(runtime.device_of(dest));
     struct Copy {
@@ -184,7 +186,7 @@ class NeuronAllocator final : public c10::DeviceAllocator {
     runtime.submit({.kind = runtime::WorkKind::kCopy,
                     .device = device,
                     .stream = current_stream(device).id(),
-                    .operator_id = 0,
+                    .operator_id = storage_copy,
                     .body =
                         [](void* context) {
                           const auto* work = static_cast<const Copy*>(context);
