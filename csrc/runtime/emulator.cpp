@@ -15,6 +15,7 @@
 #include "runtime/address_space.h"
 #include "runtime/device_fault.h"
 #include "runtime/host_memory.h"
+#include "runtime/work_observer.h"
 
 namespace torch_trainium::runtime {
 namespace {
@@ -112,7 +113,16 @@ class Emulator final : public Runtime {
 
   ptrdiff_t host_offset() const noexcept override { return host_offset_; }
 
-  void submit(const Work& work) override { work.body(work.context); }
+  void submit(const Work& work) override {
+    WorkObserver* observer = work_observer.load(std::memory_order_acquire);
+    if (observer == nullptr) [[likely]] {
+      work.body(work.context);
+      return;
+    }
+    const int64_t start_ns = steady_ns();
+    work.body(work.context);
+    observer->observe(work, {start_ns, device_ps(start_ns), device_ps(steady_ns())});
+  }
 
   void* create_event(int /*device*/) override { return new Event; }
   void destroy_event(void* event) noexcept override { delete static_cast<Event*>(event); }
@@ -120,7 +130,7 @@ class Emulator final : public Runtime {
   void record_event(void* event, int /*device*/, StreamId /*stream*/) override {
     auto* recorded = static_cast<Event*>(event);
     const std::lock_guard lock(recorded->mutex);
-    recorded->time_ps = now_ps();
+    recorded->time_ps = device_ps(steady_ns());
   }
 
   int64_t event_time_ps(void* event) override {
@@ -138,11 +148,13 @@ class Emulator final : public Runtime {
   void synchronize_device(int /*device*/) override {}
 
  private:
-  static int64_t now_ps() {
-    using std::chrono::nanoseconds;
+  static int64_t steady_ns() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<nanoseconds>(now).count() * 1000;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   }
+  // Counted from the start of the device, since picoseconds of a host's uptime
+  // overflow within months.
+  int64_t device_ps(int64_t host_ns) const { return (host_ns - powered_on_ns_) * 1000; }
 
   size_t stack_of(int device) const {
     return static_cast<size_t>(device / machine_.devices_per_hbm_stack);
@@ -166,6 +178,7 @@ class Emulator final : public Runtime {
 
   const Machine machine_;
   const size_t range_bytes_;
+  const int64_t powered_on_ns_ = steady_ns();
   int memory_file_ = -1;
   std::byte* base_ = nullptr;
   ptrdiff_t host_offset_ = 0;
