@@ -1,7 +1,13 @@
 // Fused recurrent cells, which PyTorch picks for every device but the CPU. Gate
 // order and workspaces are those of the CUDA kernels, so that PyTorch's
 // derivatives of them hold.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/chunk.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include "aten/host_engine.h"
