@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/headeronly/version.h>
 
 #include <algorithm>
 #include <mutex>
@@ -195,6 +196,10 @@ const char* action_name(TraceEntry::Action action) {
       return "snapshot";
     case TraceEntry::OOM:
       return "oom";
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 14
+    case TraceEntry::ANNOTATE:
+      return "annotate";
+#endif
   }
   TORCH_INTERNAL_ASSERT(false, "unknown trace action ", static_cast<int>(action));
 }
