@@ -211,7 +211,8 @@ class Session final : public libkineto::IActivityProfilerSession {
         const auto [span, is_new] = spans.try_emplace({range, record.device, record.stream}, now);
         span->second.first = std::min(span->second.first, now.first);
         span->second.second = std::max(span->second.second, now.second);
-        range = recording_.enclosing_range.at(range);
+        const auto enclosing = recording_.enclosing_range.find(range);
+        range = enclosing == recording_.enclosing_range.end() ? 0 : enclosing->second;
       }
     }
     for (const auto& [key, span] : spans) {
