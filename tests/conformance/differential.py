@@ -139,7 +139,7 @@ class Differential:
         sample = Mirror("cpu", device)(spare)
         torch.manual_seed(seed)
         value = observe(lambda: probe(op, sample)).value
-        return [t.detach().cpu().resolve_conj().resolve_neg() for t in tensors_in(value)]
+        return [_drawn(tensor.detach()) for tensor in tensors_in(value)]
 
 
 def _result_device(sample: Any, device: str) -> str:
@@ -173,9 +173,19 @@ def _storage_id(tensor: torch.Tensor) -> int:
 
 def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
     return len(left) == len(right) and all(
-        a.shape == b.shape and a.layout is torch.strided and same_bits(a, b)
-        for a, b in zip(left, right, strict=True)
+        a.shape == b.shape and same_bits(a, b) for a, b in zip(left, right, strict=True)
     )
+
+
+def _drawn(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers of a tensor of any layout, on the CPU."""
+    if tensor.is_nested:
+        return torch.cat([_drawn(part).flatten() for part in tensor.unbind()])
+    if tensor.layout is torch.sparse_coo:
+        tensor = tensor._values()
+    elif tensor.layout is not torch.strided:
+        tensor = tensor.values()
+    return tensor.cpu().resolve_conj().resolve_neg()
 
 
 def _elements(tensors: list[torch.Tensor]) -> int:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -97,6 +98,7 @@ def _child(chunk: Sequence[Case], runner: Runner, write_end: int, log: IO[bytes]
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
         faulthandler.enable(file=log.fileno(), all_threads=False)
+        warnings.simplefilter("ignore")  # the log is for what a crash prints
         for case in chunk:
             os.write(write_end, b"null\n")
             line = json.dumps(run_case(case, runner).to_json())
