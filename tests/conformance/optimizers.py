@@ -125,7 +125,15 @@ def _train(
         _steps(optimizer, parameters)
         return parameters, torch.autograd.grad(sum(p.abs().sum() for p in parameters), leaves)
     _steps(optimizer, parameters, sparse)
-    return parameters, [optimizer.state[parameter] for parameter in parameters]
+    return parameters, [_state(optimizer.state[parameter]) for parameter in parameters]
+
+
+def _state(state: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's state; its step counter is on the host or the device as the options say."""
+    return {
+        name: value.item() if name == "step" and isinstance(value, torch.Tensor) else value
+        for name, value in state.items()
+    }
 
 
 def _sparse(info: Any, device: str, result: Result) -> None:
