@@ -127,3 +127,9 @@ def test_only_the_bindings_include_the_whole_of_torch():
     for layer in CPP_LAYERS[:-1]:
         for path in cpp_files(layer):
             assert not {"torch/torch.h", "torch/all.h", "ATen/ATen.h"} & set(includes(path)), path
+
+
+def test_setup_lists_every_source_once() -> None:
+    listed = re.findall(r'^    "(csrc/\S+\.cpp)",$', (ROOT / "setup.py").read_text(), re.MULTILINE)
+    found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.cpp"))
+    assert listed == found
