@@ -41,10 +41,11 @@ def eager(result: dict[str, Any]) -> str:
         for row in result["summary"]
     ]
     machine = result["machine"]
+    options = " --quick" if result["effort"] == "quick" else ""
     header = ["measure", "cpu us", "neuron us", "ratio", "bar", "stock fallback"]
     return f"""## Eager execution
 
-`python benchmarks/eager.py`, on {machine["cores"]} cores of {machine["cpu"]},
+`python benchmarks/eager.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
 {machine["threads"]} threads, PyTorch {machine["torch"]}. The last column is the ratio of a
 backend that uses PyTorch's `at::native::cpu_fallback` (`benchmarks/stock_fallback/`), to the CPU
 in its own process; empty where it cannot run the program.
@@ -88,7 +89,9 @@ package adds {result["added_ms"]:.0f} ms (at most {result["bar_ms"]:.0f}).
 def main() -> None:
     sections = [HEAD]
     for topic, write in {"eager": eager, "import_time": import_time}.items():
-        sections.append(write(json.loads((RESULTS / f"{topic}.json").read_text())))
+        measured = RESULTS / f"{topic}.json"
+        if measured.exists():
+            sections.append(write(json.loads(measured.read_text())))
     DOCUMENT.write_text("\n".join(sections))
     print(f"wrote {DOCUMENT}")
 

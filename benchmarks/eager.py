@@ -188,7 +188,8 @@ def main() -> int:
     else:
         importlib.import_module("torch_trainium")
 
-    result = {"machine": machine(), **measure(args.device, effort)}
+    result: dict[str, Any] = {"effort": "quick" if args.quick else "full", "machine": machine()}
+    result |= measure(args.device, effort)
     result["overload_medians"] = overload_medians(result["overloads"])
     if args.device == "neuron":
         if not args.no_peer:
