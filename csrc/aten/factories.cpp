@@ -61,9 +61,37 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
       size, stride, device_allocator(), kNeuronKeys, scalar_type)));
 }
 
+// A zero tensor of autograd has a shape and a device, but no memory.
+class NoMemory final : public c10::Allocator {
+ public:
+  explicit NoMemory(c10::Device device) : device_(device) {}
+  c10::DataPtr allocate(size_t /*bytes*/) override { return {nullptr, device_}; }
+  void copy_data(void* /*to*/, const void* /*from*/, size_t /*bytes*/) const override {
+    TORCH_INTERNAL_ASSERT(false, "a zero tensor has no memory to copy");
+  }
+
+ private:
+  c10::Device device_;
+};
+
+at::Tensor efficient_zero_tensor(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Layout> /*layout*/,
+                                 std::optional<c10::Device> device,
+                                 std::optional<bool> pin_memory) {
+  const c10::DeviceGuard guard = guard_for(device, pin_memory);
+  NoMemory allocator(c10::Device(kNeuron, current_device()));
+  at::Tensor zeros(at::detail::empty_generic(
+      size, &allocator, kNeuronKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+      c10::dtype_or_default(dtype), std::nullopt));
+  zeros.storage().unsafeGetStorageImpl()->set_allocator(nullptr);
+  zeros.storage().unsafeGetStorageImpl()->set_resizable(false);
+  return zeros;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
 }

@@ -9,6 +9,7 @@
 #include <ATen/ops/_sparse_broadcast_to_native.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors_native.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_native.h>
+#include <ATen/ops/_sparse_mm_reduce_impl_ops.h>
 #include <ATen/ops/_values_native.h>
 #include <ATen/ops/ccol_indices_native.h>
 #include <ATen/ops/clone_native.h>
@@ -38,8 +39,28 @@
 #include <ATen/ops/zero_native.h>
 
 #include "aten/guarded.h"
+#include "aten/host_engine.h"
 
 namespace torch_trainium {
+namespace {
+
+// The CPU kernel keeps what its backward needs only if an operand needs a
+// gradient, which an alias does not tell.
+std::tuple<at::Tensor, at::Tensor> sparse_mm_reduce(const at::Tensor& self, const at::Tensor& other,
+                                                    std::string_view reduce) {
+  static OperatorRecord& record = operator_record("aten::_sparse_mm_reduce_impl");
+  note_call(record, self, other);
+  HostCall call(record, self.device().index(), CpuOperands::kNone);
+  const at::Tensor host_self = call.alias(self);
+  host_self.set_requires_grad(self.requires_grad() || other.requires_grad());
+  std::tuple<at::Tensor, at::Tensor> result;
+  call.run([&] {
+    result = at::_ops::_sparse_mm_reduce_impl::call(host_self, call.alias(other), reduce);
+  });
+  return {call.adopt(std::move(std::get<0>(result))), call.adopt(std::move(std::get<1>(result)))};
+}
+
+}  // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   NEURON_GUARDED(m, "empty.memory_format", at::native::empty_sparse);
@@ -75,6 +96,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
+  m.impl("_sparse_mm_reduce_impl", TORCH_FN(sparse_mm_reduce));
   NEURON_GUARDED(m, "empty.memory_format", at::native::empty_sparse_compressed);
   NEURON_GUARDED(m, "empty_like", at::native::empty_like_sparse_csr);
   NEURON_GUARDED(m, "clone", at::native::clone_sparse_compressed);

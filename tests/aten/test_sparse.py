@@ -381,3 +381,17 @@ def test_op_db_samples(op: Any, layout: torch.layout) -> None:
             continue
         assert_same(op(there.input, *there.args, **there.kwargs), expected)
     assert checked > 0
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_reducing_product_has_the_gradients_of_the_cpu(reduce: str) -> None:
+    gradients = []
+    for device in ("cpu", "neuron"):
+        generator = torch.Generator().manual_seed(0)
+        matrix = torch.randn(4, 5, generator=generator).relu().to_sparse_csr().to(device)
+        matrix.requires_grad_()
+        dense = torch.randn(5, 3, generator=generator).to(device).requires_grad_()
+        torch.sparse.mm(matrix, dense, reduce).square().sum().backward()
+        assert matrix.grad is not None and dense.grad is not None
+        gradients.append((matrix.grad.cpu().to_dense(), dense.grad.cpu()))
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)
