@@ -29,6 +29,7 @@ struct Signature {
   OperatorRecord& record;
   CpuOperands cpu_operands;
   NondeterminismCheck is_nondeterministic;
+  bool is_foreach;  // and has a kernel that takes tensor by tensor
   size_t arguments;
   size_t returns;
   std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
@@ -59,6 +60,8 @@ Signature::Signature(const c10::OperatorHandle& op)
     : record(operator_record(qualified_name(op))),
       cpu_operands(cpu_operands_of(record.name)),
       is_nondeterministic(nondeterminism_check(record.name)),
+      is_foreach(record.name.rfind("aten::_foreach_", 0) == 0 &&
+                 op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)),
       arguments(op.schema().arguments().size()),
       returns(op.schema().returns().size()) {
   const c10::FunctionSchema& schema = op.schema();
@@ -158,6 +161,16 @@ c10::DeviceIndex device_of(c10::ArrayRef<c10::IValue> operands) {
   return current_device();
 }
 
+bool all_on_device(c10::ArrayRef<c10::IValue> operands, c10::DeviceIndex device) {
+  bool all = true;
+  for (const c10::IValue& operand : operands) {
+    for_each_tensor(operand, [&](const at::Tensor& tensor) {
+      all = all && (tensor.dim() == 0 || tensor.device() == c10::Device(kNeuron, device));
+    });
+  }
+  return all;
+}
+
 void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack* stack) {
   const size_t first = stack->size() - signature.arguments;
   if (C10_UNLIKELY(signature.is_nondeterministic != nullptr) &&
@@ -170,12 +183,22 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
   signature.record.calls.fetch_add(1, std::memory_order_relaxed);
   if (C10_UNLIKELY(operators_are_observed())) observe(signature, operands);
 
-  HostCall call(signature.record, device_of(operands), signature.cpu_operands);
+  const c10::DeviceIndex device = device_of(operands);
+  if (C10_UNLIKELY(signature.is_foreach) && !all_on_device(operands, device)) {
+    // As on CUDA: one tensor after the other, each on its own device.
+    for (size_t i = 0; i < operands.size(); ++i) {
+      (*stack)[first + signature.tensors[i]] = std::move(operands[i]);
+    }
+    op.redispatchBoxed(c10::DispatchKeySet(), stack);  // the composite kernel
+    return;
+  }
+  HostCall call(signature.record, device, signature.cpu_operands);
   for (size_t i = 0; i < operands.size(); ++i) {
-    const bool written = signature.is_written[i];
+    const bool indexed = signature.cpu_operands == CpuOperands::kAny && i == 0;
+    const bool on_device = signature.is_written[i] || indexed;
     (*stack)[first + signature.tensors[i]] =
         map_tensors(operands[i], [&](const at::Tensor& tensor) {
-          return written ? call.alias_written(tensor) : call.alias(tensor);
+          return on_device ? call.alias_on_device(tensor) : call.alias(tensor);
         });
   }
   call.run([&] {

@@ -35,8 +35,8 @@ void HostAlias::point_at(const c10::TensorImpl& source, ptrdiff_t host_offset,
     c10::StorageImpl& lent = *source.unsafe_storage().unsafeGetStorageImpl();
     // mutable_data materializes a copy-on-write storage.
     auto* address = static_cast<std::byte*>(lent.mutable_data());
-    lent_address_ = address == nullptr ? nullptr : address + host_offset;
-    own_storage_->set_data_ptr_noswap(c10::DataPtr(lent_address_, c10::kCPU));
+    if (address != nullptr) address += host_offset;
+    own_storage_->set_data_ptr_noswap(c10::DataPtr(address, c10::kCPU));
     own_storage_->set_nbytes(lent.nbytes());
   }
   storage_ = c10::Storage(alias_storage_);
@@ -45,8 +45,6 @@ void HostAlias::point_at(const c10::TensorImpl& source, ptrdiff_t host_offset,
                  .add(c10::DispatchKey::CPU);
   device_opt_ = c10::Device(c10::kCPU);
 }
-
-bool HostAlias::is_reallocated() const { return alias_storage_->data() != lent_address_; }
 
 void HostAlias::retain(const c10::TensorImpl& source) {
   if (own_storage_ == nullptr) return;

@@ -19,9 +19,6 @@ class HostAlias final : public c10::TensorImpl {
 
   const c10::intrusive_ptr<c10::StorageImpl>& alias_storage() const { return alias_storage_; }
 
-  // Whether a kernel replaced the bytes (a resize).
-  bool is_reallocated() const;
-
   // For an alias that a kernel keeps beyond the call: its bytes now keep the
   // source's storage alive, and nobody else uses its storage again.
   void retain(const c10::TensorImpl& source);
@@ -37,7 +34,6 @@ class HostAlias final : public c10::TensorImpl {
  private:
   c10::intrusive_ptr<c10::StorageImpl> alias_storage_;  // what storage_ points to while lent
   c10::intrusive_ptr<c10::StorageImpl> own_storage_;    // kept for reuse
-  void* lent_address_ = nullptr;
 };
 
 }  // namespace torch_trainium

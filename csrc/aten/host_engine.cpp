@@ -118,7 +118,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   return at::Tensor(leases_.back().alias);
 }
 
-at::Tensor HostCall::alias_written(const at::Tensor& tensor) {
+at::Tensor HostCall::alias_on_device(const at::Tensor& tensor) {
   if (C10_UNLIKELY(tensor.defined() && tensor.device().type() != kNeuron)) raise_foreign(tensor);
   return alias(tensor);
 }
@@ -167,6 +167,11 @@ at::Tensor HostCall::adopt_strided(at::Tensor result) {
   return result;
 }
 
+void* HostCall::host_address(const c10::StorageImpl& storage) const {
+  auto* address = static_cast<std::byte*>(const_cast<void*>(storage.data()));  // NOLINT
+  return address == nullptr ? nullptr : address + runtime_.host_offset();
+}
+
 void HostCall::write_back(const at::Tensor& tensor) {
   if (!tensor.defined()) return;
   const Lease* lease = find_lease(tensor.unsafeGetTensorImpl());
@@ -176,14 +181,15 @@ void HostCall::write_back(const at::Tensor& tensor) {
   }
   c10::TensorImpl& source = *lease->source;
   const HostAlias& alias = *lease->alias;
-  if (C10_UNLIKELY(alias.is_reallocated())) {
-    c10::StorageImpl& from = *alias.alias_storage();
-    c10::StorageImpl& to = *source.unsafe_storage().unsafeGetStorageImpl();
-    c10::DataPtr data = redirect_.take(from.data());
+  c10::StorageImpl& lent = *alias.alias_storage();
+  c10::StorageImpl& owner = *source.unsafe_storage().unsafeGetStorageImpl();
+  if (C10_UNLIKELY(lent.data() != host_address(owner))) {  // a kernel replaced the bytes
+    c10::DataPtr data = redirect_.take(lent.data());
     data.unsafe_set_device(c10::Device(kNeuron, device_));
-    to.set_data_ptr_noswap(std::move(data));
-    from.set_data_ptr(c10::DataPtr(nullptr, c10::kCPU)).release_context();
-    to.set_nbytes(from.nbytes());
+    owner.set_data_ptr_noswap(std::move(data));
+    owner.set_nbytes(lent.nbytes());
+    // Other aliases may share the lent storage: it goes on lending the new bytes.
+    lent.set_data_ptr(c10::DataPtr(host_address(owner), c10::kCPU)).release_context();
   }
   if (C10_UNLIKELY(alias.sizes() != source.sizes() || alias.strides() != source.strides() ||
                    alias.storage_offset() != source.storage_offset())) {

@@ -44,8 +44,8 @@ class HostCall {
   // The CPU alias of a device tensor. An undefined tensor, and a CPU tensor where
   // the operator takes one, comes back as it is; other tensors raise.
   at::Tensor alias(const at::Tensor& tensor);
-  // The same for a tensor the operator writes, which is never a CPU scalar.
-  at::Tensor alias_written(const at::Tensor& tensor);
+  // The same for a tensor that is never a CPU tensor: one the operator writes or indexes.
+  at::Tensor alias_on_device(const at::Tensor& tensor);
 
   // Runs the kernel through the runtime's submit.
   template <typename Kernel>
@@ -79,6 +79,8 @@ class HostCall {
   [[noreturn]] void raise_foreign(const at::Tensor& tensor) const;
   Lease* find_lease(const c10::TensorImpl* source);
   at::Tensor adopt_strided(at::Tensor result);
+  // Where the host reads and writes a device storage.
+  void* host_address(const c10::StorageImpl& storage) const;
   at::Tensor alias_composite(const at::Tensor& tensor);
   at::Tensor adopt_composite(at::Tensor result);
   void write_back_composite(const at::Tensor& tensor);
