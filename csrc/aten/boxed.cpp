@@ -194,11 +194,14 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
   }
   HostCall call(signature.record, device, signature.cpu_operands);
   for (size_t i = 0; i < operands.size(); ++i) {
-    const bool indexed = signature.cpu_operands == CpuOperands::kAny && i == 0;
-    const bool on_device = signature.is_written[i] || indexed;
+    const bool indexes = signature.cpu_operands == CpuOperands::kScalarsAndIndices;
+    const bool on_device = signature.is_written[i] || (indexes && i == 0);
+    const bool scalar_or_on_device = indexes && i > 1;
     (*stack)[first + signature.tensors[i]] =
         map_tensors(operands[i], [&](const at::Tensor& tensor) {
-          return on_device ? call.alias_on_device(tensor) : call.alias(tensor);
+          return on_device || (scalar_or_on_device && tensor.defined() && tensor.dim() > 0)
+                     ? call.alias_on_device(tensor)
+                     : call.alias(tensor);
         });
   }
   call.run([&] {

@@ -86,8 +86,9 @@ void HostCall::raise_foreign(const at::Tensor& tensor) const {
 
 void HostCall::check_foreign(const at::Tensor& tensor) const {
   if (cpu_operands_ == CpuOperands::kAnyDevice) return;
-  if (tensor.is_cpu() && (cpu_operands_ == CpuOperands::kAny ||
-                          (cpu_operands_ == CpuOperands::kScalars && tensor.dim() == 0))) {
+  if (tensor.is_cpu() &&
+      (cpu_operands_ == CpuOperands::kAny || cpu_operands_ == CpuOperands::kScalarsAndIndices ||
+       (cpu_operands_ == CpuOperands::kScalars && tensor.dim() == 0))) {
     return;
   }
   raise_foreign(tensor);

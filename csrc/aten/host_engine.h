@@ -22,9 +22,10 @@
 
 namespace torch_trainium {
 
-// Which tensors an operator takes beside those of its own device: none, zero-dim
-// CPU tensors, all CPU tensors, or (copies) tensors of any device.
-enum class CpuOperands : uint8_t { kNone, kScalars, kAny, kAnyDevice };
+// Which tensors an operator takes beside those of its own device: none; zero-dim
+// CPU tensors; these and a list of CPU indices as second operand; all CPU
+// tensors; or (copies) tensors of any device.
+enum class CpuOperands : uint8_t { kNone, kScalars, kScalarsAndIndices, kAny, kAnyDevice };
 
 // One operator on `device`. While alive on a thread: CPU allocations of that
 // thread come from the device's memory; autograd, autocast, modes and profilers

@@ -10,11 +10,16 @@ constexpr std::string_view kTakesCpuScalars[] = {
 #include "operators_with_cpu_scalars.inc"
 };
 
-// Index and length tensors may be on the CPU, as on CUDA.
+// Lengths may be on the CPU, as on CUDA; nested sizes always are.
 constexpr std::string_view kTakesCpuTensors[] = {
-    "aten::_ctc_loss.Tensor",    "aten::_ctc_loss_backward.Tensor", "aten::_index_put_impl_",
-    "aten::_nested_from_padded", "aten::_unsafe_index.Tensor",      "aten::_unsafe_index_put",
-    "aten::index.Tensor",        "aten::index.Tensor_out",          "aten::index_put",
+    "aten::_ctc_loss.Tensor",
+    "aten::_ctc_loss_backward.Tensor",
+    "aten::_nested_from_padded",
+};
+
+constexpr std::string_view kTakesCpuIndices[] = {
+    "aten::_index_put_impl_", "aten::_unsafe_index.Tensor", "aten::_unsafe_index_put",
+    "aten::index.Tensor",     "aten::index.Tensor_out",     "aten::index_put",
     "aten::index_put_",
 };
 
@@ -51,6 +56,7 @@ bool contains(const std::string_view (&names)[N], std::string_view name) {
 
 CpuOperands cpu_operands_of(std::string_view name) {
   if (contains(kTakesCpuTensors, name)) return CpuOperands::kAny;
+  if (contains(kTakesCpuIndices, name)) return CpuOperands::kScalarsAndIndices;
   const bool scalars =
       std::binary_search(std::begin(kTakesCpuScalars), std::end(kTakesCpuScalars), name);
   const bool ours = name.rfind("aten::", 0) == 0;

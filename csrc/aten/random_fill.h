@@ -120,7 +120,7 @@ void for_each_tile(int64_t elements, const Body& body) {
 template <typename scalar_t, typename Value, typename Sample>
 void fill_random(OperatorRecord& record, const at::Tensor& self,
                  const std::optional<at::Generator>& generator, const Sample& sample) {
-  const RandomStream stream = reserve_random(generator, self.device().index(), self.numel());
+  const RandomStream stream = reserve_random(generator, self.device(), self.numel());
   note_call(record, self);
   HostCall call(record, self.device().index());
   const at::Tensor host = call.alias(self);

@@ -130,10 +130,17 @@ at::Generator create_generator(c10::DeviceIndex device) {
   return at::make_generator<NeuronGenerator>(device);
 }
 
-RandomStream reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device,
+RandomStream reserve_random(const std::optional<at::Generator>& generator, c10::Device device,
                             int64_t elements) {
+  // A device generator or operand brings a CPU result here.
+  TORCH_CHECK(device.type() == kNeuron || !generator.has_value(), "Expected a '", device,
+              "' device type for generator but found '", generator->device(), "'");
+  TORCH_CHECK(device.type() == kNeuron,
+              "Expected all tensors to be on the same device, but found at least two devices, "
+              "neuron and ",
+              device, "!");
   auto* neuron =
-      at::get_generator_or_default<NeuronGenerator>(generator, default_generator(device));
+      at::get_generator_or_default<NeuronGenerator>(generator, default_generator(device.index()));
   const std::lock_guard<std::mutex> lock(neuron->mutex_);
   return neuron->reserve(elements);
 }

@@ -62,8 +62,8 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 at::Generator create_generator(c10::DeviceIndex device);
 
 // Reserves from `generator`, or from the default generator of `device` where it
-// is absent; raises for a generator of another device type.
-RandomStream reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device,
+// is absent; raises for a generator or a device of another type.
+RandomStream reserve_random(const std::optional<at::Generator>& generator, c10::Device device,
                             int64_t elements);
 
 }  // namespace torch_trainium

@@ -57,19 +57,3 @@ def test_resized_output_moves_every_view_of_its_storage() -> None:
     out = torch.empty(0, device="neuron")
     torch.add(torch.ones(4, device="neuron"), 1, out=out)
     assert torch.equal(out.cpu(), torch.full((4,), 2.0))
-
-
-def test_foreach_over_several_devices_goes_tensor_by_tensor() -> None:
-    a, b = torch.ones(3, device="neuron:0"), torch.ones(2, device="neuron:1")
-    sums = torch._foreach_add([a, b], 1)
-    assert [str(t.device) for t in sums] == ["neuron:0", "neuron:1"]
-    torch._foreach_mul_([a, b], 3)
-    assert (a.cpu() == 3).all() and (b.cpu() == 3).all()
-    torch._foreach_copy_([a, b], [torch.zeros(3), torch.zeros(2)])
-    assert a.sum().item() == b.sum().item() == 0
-
-
-def test_a_cpu_tensor_is_not_indexed_by_the_device() -> None:
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.ones(3)[torch.tensor([0], device="neuron")]
-    assert torch.ones(3, device="neuron")[torch.tensor([0])].device.type == "neuron"
