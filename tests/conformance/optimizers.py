@@ -129,9 +129,9 @@ def _train(
 
 
 def _state(state: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's state; its step counter is on the host or the device as the options say."""
+    """A parameter's state; counters and other scalars may be kept on the host."""
     return {
-        name: value.item() if name == "step" and isinstance(value, torch.Tensor) else value
+        name: value.item() if isinstance(value, torch.Tensor) and value.dim() == 0 else value
         for name, value in state.items()
     }
 

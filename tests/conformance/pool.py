@@ -119,7 +119,7 @@ def run_cases(
     *,
     jobs: int = 2,
     chunk_size: int = 32,
-    timeout_seconds: float = 120.0,
+    timeout_seconds: float = 600.0,
 ) -> Iterator[Result]:
     """Yields a result for every case, in the order in which they finish."""
     queue = deque(_chunks(list(cases), chunk_size))

@@ -128,8 +128,12 @@ def _listed(title: str, results: Sequence[Result]) -> str:
     return f"## {title}\n\n" + _table(["cases", "which", "reason"], rows)
 
 
+def _first_line(reason: str) -> str:
+    return reason.splitlines()[0] if reason else "no reason given"
+
+
 def _skips(results: Sequence[Result]) -> str:
-    reasons = Counter(re.sub(r"\d+", "N", result.reason.splitlines()[0]) for result in results)
+    reasons = Counter(re.sub(r"\d+", "N", _first_line(result.reason)) for result in results)
     rows = [[count, reason.replace("|", "\\|")] for reason, count in reasons.most_common()]
     return "## Skipped\n\n" + _table(["cases", "reason"], rows)
 

@@ -31,7 +31,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--cases-from", type=Path, help="a file of case ids, one a line")
     parser.add_argument("--device", default="neuron")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds a case may take")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds a case may take")
     parser.add_argument("--json", type=Path, help="where to write the results")
     parser.add_argument("--report", type=Path, help="where to write the document")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
