@@ -130,6 +130,8 @@ def test_broken_extension_warns_and_does_not_break_import_torch(site: Path, tmp_
     for entry in source.iterdir():
         if not entry.name.startswith("_C"):
             (package / entry.name).symlink_to(entry)
+    # Stands before the extension that an installed package would be found to have.
+    (package / "_C.py").write_text("raise ImportError('undefined symbol: made for another torch')")
     done = run_python(
         "import torch; print(torch.ones(1).item(), hasattr(torch, 'neuron'))",
         path=[site, package.parent],

@@ -18,8 +18,6 @@ train()
 WORKER = "\ndef work():\n    while True: train()\n"
 
 STATES = {
-    "daemon threads that run kernels": WORKER
-    + "for _ in range(3): threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.05)",
     "a thread that outlives the main one": (
         "threading.Thread(target=lambda: (time.sleep(0.2), train())).start()"
     ),
