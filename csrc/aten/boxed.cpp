@@ -214,7 +214,11 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
 
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!signature.is_written[i]) continue;
-    for_each_tensor(operands[i], [&](const at::Tensor& tensor) { call.write_back(tensor); });
+    for_each_tensor(operands[i], [&](const at::Tensor& tensor) {
+      call.write_back(tensor);
+      // Autograd counts writes to a tensor argument itself, to a list of them not.
+      if (signature.is_foreach) tensor.unsafeGetTensorImpl()->bump_version();
+    });
   }
   const size_t first_result = stack->size() - signature.returns;
   for (size_t i = 0; i < signature.returns; ++i) {
