@@ -24,7 +24,7 @@ def test_embeddings_equal_the_cpus(fine_tuned: Run) -> None:
 def test_trainer_trains_on_neuron(fine_tuned: Run) -> None:
     summary = fine_tuned.summary
     assert summary["model_device"] == "neuron:0"
-    assert summary["ops_executed"] > 1000 * summary["steps"]
+    assert summary["ops_executed"] > 500 * summary["steps"]  # six layers, forward and backward
 
 
 def test_fine_tuning_learns_the_task(fine_tuned: Run) -> None:
