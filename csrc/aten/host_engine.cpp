@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include <array>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -69,11 +70,37 @@ HostCall::~HostCall() {
   }
 }
 
-HostCall::Lease* HostCall::find_lease(const c10::TensorImpl* source) {
-  for (Lease& lease : leases_) {
-    if (lease.source == source) return &lease;
+// The lease that an object belongs to: the tensor lent, its alias, or the storage
+// of either.
+const HostCall::Lease* HostCall::find_lease(const void* object) const {
+  if (C10_UNLIKELY(index_ != nullptr)) {
+    const auto found = index_->find(object);
+    return found == index_->end() ? nullptr : &leases_[found->second];
+  }
+  for (const Lease& lease : leases_) {
+    for (const void* part : parts_of_lease(lease)) {
+      if (part == object) return &lease;
+    }
   }
   return nullptr;
+}
+
+std::array<const void*, 4> HostCall::parts_of_lease(const Lease& lease) {
+  return {lease.source, lease.source->unsafe_storage().unsafeGetStorageImpl(), lease.alias.get(),
+          lease.alias->alias_storage().get()};
+}
+
+void HostCall::add_lease(c10::TensorImpl* source, c10::intrusive_ptr<HostAlias> alias) {
+  leases_.push_back({source, std::move(alias)});
+  const auto enter = [this](size_t position) {
+    for (const void* part : parts_of_lease(leases_[position])) index_->emplace(part, position);
+  };
+  if (C10_UNLIKELY(index_ != nullptr)) {
+    enter(leases_.size() - 1);
+  } else if (C10_UNLIKELY(leases_.size() == kLeasesToIndex)) {
+    index_ = std::make_unique<std::unordered_map<const void*, size_t>>();
+    for (size_t position = 0; position < leases_.size(); ++position) enter(position);
+  }
 }
 
 void HostCall::raise_foreign(const at::Tensor& tensor) const {
@@ -106,17 +133,14 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
                    source->key_set().has(c10::DispatchKey::NestedTensor))) {
     return alias_composite(tensor);
   }
-  const c10::intrusive_ptr<c10::StorageImpl>* shared = nullptr;
-  for (const Lease& lease : leases_) {
-    if (lease.source == source) return at::Tensor(lease.alias);
-    if (lease.source->unsafe_storage().is_alias_of(source->unsafe_storage())) {
-      shared = &lease.alias->alias_storage();
-    }
-  }
+  if (const Lease* lease = find_lease(source)) return at::Tensor(lease->alias);
+  const Lease* same_storage = find_lease(source->unsafe_storage().unsafeGetStorageImpl());
   c10::intrusive_ptr<HostAlias> alias = take_alias();
-  alias->point_at(*source, runtime_.host_offset(), shared);
-  leases_.push_back({source, std::move(alias)});
-  return at::Tensor(leases_.back().alias);
+  alias->point_at(*source, runtime_.host_offset(),
+                  same_storage == nullptr ? nullptr : &same_storage->alias->alias_storage());
+  at::Tensor lent(alias);
+  add_lease(source, std::move(alias));
+  return lent;
 }
 
 at::Tensor HostCall::alias_on_device(const at::Tensor& tensor) {
@@ -137,24 +161,25 @@ at::Tensor HostCall::adopt_strided(at::Tensor result) {
   const c10::Device device(kNeuron, device_);
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  for (const Lease& lease : leases_) {
-    if (static_cast<c10::TensorImpl*>(lease.alias.get()) == impl) {
-      return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
-          lease.source));
-    }
-    if (lease.alias->alias_storage().get() == storage) {
-      at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
-          c10::TensorImpl::VIEW, c10::Storage(lease.source->unsafe_storage()),
-          lease.source->key_set(), impl->dtype());
-      view.unsafeGetTensorImpl()->set_sizes_and_strides(impl->sizes(), impl->strides(),
-                                                        impl->storage_offset());
-      return view;
-    }
+  if (const Lease* lease = find_lease(impl)) {
+    return at::Tensor(
+        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(lease->source));
+  }
+  if (const Lease* lease = find_lease(storage)) {
+    at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(lease->source->unsafe_storage()),
+        lease->source->key_set(), impl->dtype());
+    view.unsafeGetTensorImpl()->set_sizes_and_strides(impl->sizes(), impl->strides(),
+                                                      impl->storage_offset());
+    return view;
   }
   if (storage->device().type() != kNeuron) {  // else an earlier result has the same storage
-    c10::DataPtr data = redirect_.take(storage->data());
-    const bool in_device_memory = data.get() != nullptr || storage->nbytes() == 0;
-    if (C10_UNLIKELY(!in_device_memory || result.use_count() != 1)) {
+    // A result that the kernel keeps as well stays the kernel's.
+    c10::DataPtr data;
+    if (C10_LIKELY(result.use_count() == 1)) data = redirect_.take(storage->data());
+    const bool is_ours =
+        data.get() != nullptr || (storage->nbytes() == 0 && result.use_count() == 1);
+    if (C10_UNLIKELY(!is_ours)) {
       copied_result_count.fetch_add(1, std::memory_order_relaxed);
       return adopt_strided(result.clone());
     }

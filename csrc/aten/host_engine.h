@@ -10,7 +10,10 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
+#include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "aten/composite_layout.h"
@@ -78,7 +81,11 @@ class HostCall {
 
   void check_foreign(const at::Tensor& tensor) const;
   [[noreturn]] void raise_foreign(const at::Tensor& tensor) const;
-  Lease* find_lease(const c10::TensorImpl* source);
+  // From here on leases are found by hash: optimizers lend thousands of tensors.
+  static constexpr size_t kLeasesToIndex = 32;
+  const Lease* find_lease(const void* object) const;
+  static std::array<const void*, 4> parts_of_lease(const Lease& lease);
+  void add_lease(c10::TensorImpl* source, c10::intrusive_ptr<HostAlias> alias);
   at::Tensor adopt_strided(at::Tensor result);
   // Where the host reads and writes a device storage.
   void* host_address(const c10::StorageImpl& storage) const;
@@ -93,6 +100,7 @@ class HostCall {
   const runtime::StreamId stream_;
   std::vector<CompositeLease> composites_;
   c10::SmallVector<Lease, 6> leases_;
+  std::unique_ptr<std::unordered_map<const void*, size_t>> index_;
   ProvisionalAllocations provisional_;
   HbmRedirect redirect_;
   c10::impl::ForceDispatchKeyGuard below_user_features_;
