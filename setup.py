@@ -11,6 +11,9 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension, include_path
 ROOT = Path(__file__).resolve().parent
 SUPPORTED_TORCH = ((2, 13), (2, 14))
 
+# The OpenMP that PyTorch uses: without it at::parallel_for runs on one thread.
+LINK_FLAGS = ["-fopenmp"]
+
 SOURCES = [
     "csrc/aten/attention.cpp",
     "csrc/aten/autocast.cpp",
@@ -136,7 +139,7 @@ if __name__ == "__main__":
                 "torch_trainium._C",
                 SOURCES,
                 extra_compile_args=flags,
-                extra_link_args=["-fopenmp"],
+                extra_link_args=LINK_FLAGS,
             )
         ],
         cmdclass={"build_ext": IncrementalBuild},

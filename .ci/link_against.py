@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from setup import SOURCES, built_for, compile_flags, torch_minor  # noqa: E402
+from setup import LINK_FLAGS, SOURCES, built_for, compile_flags, torch_minor  # noqa: E402
 
 LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python")
 
@@ -97,7 +97,7 @@ def main(requirement: str) -> None:
     ]
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as objects:
         library = Path(objects) / "_C.so"
-        link = [f"-L{lib_dir}", *(f"-l{name}" for name in LIBRARIES)]
+        link = [*LINK_FLAGS, f"-L{lib_dir}", *(f"-l{name}" for name in LIBRARIES)]
         subprocess.run(
             ["g++", "-shared", *compile_all(flags, Path(objects)), *link, "-o", library], check=True
         )
