@@ -37,10 +37,10 @@ _DTYPES = {
 _COLUMNS = (Status.PASSED, Status.EXPECTED, Status.FAILED, Status.CRASHED, Status.SKIPPED)
 
 
-def render(results: Sequence[Result], device: str) -> str:
-    """The whole document."""
+def render(results: Sequence[Result], device: str, *, cases: int | None = None) -> str:
+    """The whole document; `cases` is how many there are, where not all were run."""
     sections = [
-        _head(results, device),
+        _head(results, device, cases or len(results)),
         _totals(results),
         _by_dtype(results),
         _listed("Expected failures", [r for r in results if r.status is Status.EXPECTED]),
@@ -54,7 +54,10 @@ def render(results: Sequence[Result], device: str) -> str:
     return "\n".join(section for section in sections if section)
 
 
-def _head(results: Sequence[Result], device: str) -> str:
+def _head(results: Sequence[Result], device: str, cases: int) -> str:
+    part = ""
+    if len(results) < cases:
+        part = f"\n**A part only: {len(results)} of {cases} cases were run.**\n"
     done = [result for result in results if result.status is not Status.SKIPPED]
     good = sum(result.status in (Status.PASSED, Status.EXPECTED) for result in done)
     passed = sum(result.status is Status.PASSED for result in done)
@@ -66,7 +69,7 @@ Written by `make conformance`; do not edit. PyTorch {torch.__version__.partition
 databases run on `{device}` and are compared with the CPU: values at PyTorch's tolerances; dtype,
 shape, strides, aliasing, errors and warnings exactly. Every case runs in a forked worker, so a
 crash is counted and costs one case.
-
+{part}
 **{passed} of {len(done)} cases pass ({share:.2f} %)**, {exact} of them with every bit equal to the
 CPU's; {good - passed} fail as expected, {len(done) - good} fail,
 {len(results) - len(done)} are skipped (counted apart), {_count(results, Status.CRASHED)} crashed.

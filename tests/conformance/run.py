@@ -103,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
         options.json.write_text(json.dumps([result.to_json() for result in results]))
     document = options.report or (ROOT / "docs" / "conformance.md" if options.all else None)
     if document is not None:
-        document.write_text(report.render(results, options.device))
+        cases_in_all = sum(1 for _ in suites.cases(options.device))
+        document.write_text(report.render(results, options.device, cases=cases_in_all))
     print()
     print(summarize(results))
     return 1 if stale or any(result.status in FAILURES for result in results) else 0

@@ -259,6 +259,8 @@ def test_the_report_counts_statuses_apart() -> None:
     assert "**1 of 4 cases pass (25.00 %)**" in text
     assert "| ops | forward | 1 | 1 | 1 | 1 | 1 |" in text
     assert "**F!**" in text
+    assert "A part only" not in text
+    assert "**A part only: 5 of 9 cases were run.**" in report.render(results, "cpu", cases=9)
 
 
 def test_skipping_is_an_outcome_of_a_case() -> None:
