@@ -24,6 +24,7 @@ SOURCES = [
     "csrc/aten/determinism.cpp",
     "csrc/aten/factories.cpp",
     "csrc/aten/hbm_redirect.cpp",
+    "csrc/aten/histogram.cpp",
     "csrc/aten/host_alias.cpp",
     "csrc/aten/host_engine.cpp",
     "csrc/aten/hot_pointwise.cpp",

@@ -59,7 +59,6 @@ constexpr Row kRows[] = {
     {"aten::fractional_max_pool3d_backward.grad_input", always},
     {"aten::grid_sampler_2d_backward", always},
     {"aten::grid_sampler_3d_backward", always},
-    {"aten::histc", always},
     {"aten::histc.out", always},
     {"aten::max_unpool2d", always},
     {"aten::max_unpool2d.out", always},
