@@ -23,12 +23,13 @@ PYTHON_LAYERS = (
     "_autoload",
     "__init__",
 )
-CPP_LAYERS = ("runtime", "core", "aten", "bindings")
+CPP_LAYERS = ("timeline", "runtime", "core", "aten", "bindings")
 # What the lower layers may not know, so that they can be built and tested alone.
 PYTHON_HEADER = (
     r"Python\.h|pybind11/|torch/extension\.h|torch/csrc/(utils/pybind|Exceptions|DynamicTypes)\.h"
 )
 FORBIDDEN_HEADERS = {
+    "timeline": rf"ATen/|c10/|torch/|{PYTHON_HEADER}",
     "runtime": rf"ATen/|c10/|torch/|{PYTHON_HEADER}",
     "core": PYTHON_HEADER,
     "aten": PYTHON_HEADER,

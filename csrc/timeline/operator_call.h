@@ -1,0 +1,49 @@
+// What the cost model knows of one operator call: shapes and dtypes, no data.
+#pragma once
+
+#include <cstdint>
+
+#include "timeline/cost_class.h"
+
+namespace torch_trainium::timeline {
+
+// Element types as the engines tell them apart.
+enum class Element : uint8_t {
+  kFloat32,
+  kTf32,
+  kBfloat16,
+  kFloat16,
+  kFloat8,
+  kMxFloat8,
+  kMxFloat4,
+  kInt8,  // bool and unsigned bytes too
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat64,  // no engine computes it
+  kComplex,  // pairs of floats, of 4 to 16 bytes
+};
+
+struct Operand {
+  const int64_t* sizes;
+  int rank;
+  Element element;
+  uint8_t element_bytes;
+  bool is_dense;    // elements adjacent in memory, in any order of dimensions
+  bool is_written;  // in place or `out=`
+  bool is_on_host;
+  int64_t elements;
+
+  int64_t bytes() const { return elements * element_bytes; }
+};
+
+struct OperatorCall {
+  CostClass cost_class;
+  // Tensors in the order of the operator's arguments, lists spread out, absent ones left out.
+  const Operand* operands;
+  int operand_count;
+  // What the call allocated for its results; results written in place or `out=` are operands.
+  int64_t result_bytes;
+};
+
+}  // namespace torch_trainium::timeline
