@@ -1,0 +1,139 @@
+"""The shapes of public models, read from configs.toml, found by the names people write."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture of experts in place of a feed-forward layer."""
+
+    count: int
+    per_token: int
+    ffn: int
+    shared_ffn: int = 0
+    # Every how many layers; the others are dense.
+    every: int = 1
+    bias: bool = False
+    # Activation of gpt-oss: clamps and a sigmoid with a slope.
+    clamped: bool = False
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """Linear attention (gated delta rule) or a state space layer (Mamba-2)."""
+
+    kind: str
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_kernel: int = 4
+    # Every how many layers attention stands instead; 0 with `attention_layers` given.
+    attention_every: int = 4
+    attention_layers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """A decoder-only language model. Sizes are counts of elements."""
+
+    name: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    tied: bool = False
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    output_bias: bool = False
+    sinks: bool = False
+    # Every second layer attends to this many tokens; 0: all attend to all.
+    window: int = 0
+    attention_gate: bool = False
+    lm_head: bool = True
+    experts: Experts | None = None
+    recurrence: Recurrence | None = None
+
+    def is_expert_layer(self, layer: int) -> bool:
+        """Whether a layer has experts."""
+        return self.experts is not None and (layer + 1) % self.experts.every == 0
+
+    def is_recurrent_layer(self, layer: int) -> bool:
+        """Whether a layer has a recurrence in place of attention."""
+        if self.recurrence is None:
+            return False
+        if self.recurrence.attention_layers:
+            return layer not in self.recurrence.attention_layers
+        return (layer + 1) % self.recurrence.attention_every != 0
+
+
+@cache
+def decoders() -> dict[str, DecoderConfig]:
+    """Every model of configs.toml by its name."""
+    tables = tomllib.loads((Path(__file__).parent / "configs.toml").read_text("utf-8"))
+    tables.pop("sources")
+    return {name: _decoder(name, table, tables) for name, table in tables.items()}
+
+
+def find_decoder(text: str) -> DecoderConfig | None:
+    """The model that a text such as "Qwen3-8B prefill forward" names, None if it is unknown.
+
+    The longest name wins, so "Qwen3-Embedding-0.6B" is not "Qwen3-0.6B".
+    """
+    wanted = _normal(text)
+    aliases = {_normal(alias): config for alias, config in _aliases().items()}
+    found = [alias for alias in aliases if _mentions(wanted, alias)]
+    return aliases[max(found, key=len)] if found else None
+
+
+@cache
+def _aliases() -> dict[str, DecoderConfig]:
+    tables = tomllib.loads((Path(__file__).parent / "configs.toml").read_text("utf-8"))
+    tables.pop("sources")
+    return {
+        alias: decoders()[name]
+        for name, table in tables.items()
+        for alias in (name, *table.get("aliases", ()))
+    }
+
+
+def _mentions(text: str, alias: str) -> bool:
+    """Whether the alias stands in the text with no letter or digit glued to it."""
+    return re.search(rf"(?<![a-z0-9.]){re.escape(alias)}(?![a-z0-9]|\.\d)", text) is not None
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"[\s_-]+", "-", text.lower())
+
+
+_OWN_KEYS = {"source", "aliases", "parameters", "like", "experts", "recurrence"}
+
+
+def _decoder(name: str, table: dict[str, object], tables: dict[str, object]) -> DecoderConfig:
+    like = table.get("like")
+    merged: dict[str, object] = {}
+    if like is not None:
+        merged |= {k: v for k, v in dict(tables[str(like)]).items()}  # type: ignore[call-overload]
+    merged |= table
+    experts = merged.get("experts")
+    recurrence = merged.get("recurrence")
+    plain = {key: value for key, value in merged.items() if key not in _OWN_KEYS}
+    return DecoderConfig(
+        name=name,
+        experts=Experts(**experts) if isinstance(experts, dict) else None,
+        recurrence=_recurrence(recurrence) if isinstance(recurrence, dict) else None,
+        **plain,  # type: ignore[arg-type]
+    )
+
+
+def _recurrence(table: dict[str, object]) -> Recurrence:
+    layers = table.get("attention_layers", ())
+    rest = {key: value for key, value in table.items() if key != "attention_layers"}
+    return Recurrence(attention_layers=tuple(layers), **rest)  # type: ignore[arg-type]
