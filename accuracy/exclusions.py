@@ -56,7 +56,10 @@ RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ),
     ("speculative decoding: accepted tokens depend on the text", _speculates),
     ("serving under load: how requests queue is the scheduler's", _is_under_load),
-    ("a generation loop in Python between the graphs, whose host work is measured", _is_generation_loop),
+    (
+        "a generation loop in Python between the graphs, whose host work is measured",
+        _is_generation_loop,
+    ),
     ("sampling on the host between the graphs", lambda row: row.word("sampling") == "host"),
     (
         "models whose layers the source runs one by one from Python",
@@ -68,9 +71,13 @@ RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ),
     (
         "a constant of a software profile or of the runtime, not a workload",
-        lambda row: "runtime event" in row.text
-        or row.kind == "overhead"
-        and not _mentions("copy", "host->device", "device->host")(row),
+        lambda row: (
+            "runtime event" in row.text
+            or (
+                row.kind == "overhead"
+                and not _mentions("copy", "host->device", "device->host")(row)
+            )
+        ),
     ),
     (
         "an average over programs that the source does not list, or without their shapes",

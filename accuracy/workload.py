@@ -6,6 +6,7 @@ A workload is what one measurement timed. It is built once and evaluated many ti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from accuracy.trace import RecordedCall, Recording, TensorUse
@@ -32,11 +33,27 @@ class Workload(Protocol):
 class Eager:
     """Operators issued one by one, until the device has run the last."""
 
-    nodes: tuple[costs.ProgramNode, ...]
+    program: costs.Program
 
     def seconds(self, stack: Stack) -> float:
         """By the rule of the timeline; a collective occupies the device as an operator does."""
-        return costs.eager_time(stack.model, stack.profile, self.nodes)
+        return stack.model.eager_run(self.program, stack.profile)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The mean time of eager operators in a loop of `times`, waited for at its end."""
+
+    once: Eager
+    times: int = 100
+
+    def seconds(self, stack: Stack) -> float:
+        """The time of the loop over its length."""
+        return self._loop.seconds(stack) / self.times
+
+    @cached_property
+    def _loop(self) -> Eager:
+        return Eager(costs.Program(self.once.program.nodes * self.times))
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,45 @@ class Graph:
     def seconds(self, stack: Stack) -> float:
         """Time on the device."""
         return stack.model.program(self.program).device_us / 1e6
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How long one engine is busy in a compiled graph."""
+
+    graph: Graph
+    engine: str
+
+    def seconds(self, stack: Stack) -> float:
+        """Busy time, at most the time of the graph."""
+        return stack.model.program(self.graph.program).engine_us[self.engine] / 1e6
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of an engine on `columns` elements a lane, from issue to result."""
+
+    engine: str
+    columns: float
+    cycles: float = 1.0
+
+    def seconds(self, stack: Stack) -> float:
+        """Latency of the instruction."""
+        return stack.model.instruction_ns(self.engine, self.columns, self.cycles) / 1e9
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """DMA descriptors of one engine, one after the other."""
+
+    bytes: float
+    count: float = 1.0
+    software: bool = False
+
+    def seconds(self, stack: Stack) -> float:
+        """Time of all of them."""
+        each = stack.model.descriptor_ns(self.bytes, software=self.software)
+        return self.count * each / 1e9
 
 
 @dataclass(frozen=True)
@@ -124,13 +180,20 @@ def then(*parts: Workload) -> Sequential:
 
 def eager(recording: Recording, cores_per_chip: int = 4) -> Eager:
     """The recording as operators of eager mode."""
-    return Eager(tuple(_node(call, cores_per_chip) for call in recording.device_calls()))
+    return Eager(costs.Program(_nodes(recording, cores_per_chip)))
 
 
 def graph(recording: Recording, cores_per_chip: int = 4) -> Graph:
     """The recording as one compiled graph."""
-    nodes = tuple(_node(call, cores_per_chip) for call in recording.device_calls())
-    return Graph(costs.Program(nodes, outputs=recording.results))
+    program = costs.Program(_nodes(recording, cores_per_chip), outputs=recording.results)
+    return Graph(program)
+
+
+def eager_collective(collective: costs.Collective, bytes: int) -> Eager:
+    """A collective on a dense tensor of `bytes`, issued as an eager operator."""
+    shape = costs.TensorShape((bytes,), "uint8")
+    call = costs.OperatorCall("collective", (shape,), (shape,), cost_class="collective")
+    return Eager(costs.Program((costs.ProgramNode(call, (0,), (1,), collective),)))
 
 
 _COLLECTIVES = {
@@ -144,6 +207,10 @@ _COLLECTIVES = {
 def group_of(kind: str, ranks: int, cores_per_chip: int) -> costs.Collective:
     """A collective over consecutive ranks: a chip is filled before the next one."""
     return costs.Collective(kind, ranks, chips=-(-ranks // cores_per_chip))
+
+
+def _nodes(recording: Recording, cores_per_chip: int) -> tuple[costs.ProgramNode, ...]:
+    return tuple(_node(call, cores_per_chip) for call in recording.device_calls())
 
 
 def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:

@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,28 @@ class DecoderConfig:
         return (layer + 1) % self.recurrence.attention_every != 0
 
 
+Table = dict[str, Any]
+
+
+@cache
+def _tables() -> dict[str, Table]:
+    tables = tomllib.loads((Path(__file__).parent / "configs.toml").read_text("utf-8"))
+    tables.pop("sources")
+    return {
+        name: tables[table["like"]] | {"aliases": ()} | table if "like" in table else table
+        for name, table in tables.items()
+    }
+
+
 @cache
 def decoders() -> dict[str, DecoderConfig]:
     """Every model of configs.toml by its name."""
-    tables = tomllib.loads((Path(__file__).parent / "configs.toml").read_text("utf-8"))
-    tables.pop("sources")
-    return {name: _decoder(name, table, tables) for name, table in tables.items()}
+    return {name: _decoder(name, table) for name, table in _tables().items()}
+
+
+def published_parameters() -> dict[str, float]:
+    """Parameters in billions as the model cards count them, by the name of the model."""
+    return {name: table["parameters"] for name, table in _tables().items()}
 
 
 def find_decoder(text: str) -> DecoderConfig | None:
@@ -88,52 +105,37 @@ def find_decoder(text: str) -> DecoderConfig | None:
     The longest name wins, so "Qwen3-Embedding-0.6B" is not "Qwen3-0.6B".
     """
     wanted = _normal(text)
-    aliases = {_normal(alias): config for alias, config in _aliases().items()}
-    found = [alias for alias in aliases if _mentions(wanted, alias)]
-    return aliases[max(found, key=len)] if found else None
+    found = [alias for alias in _names() if _mentions(wanted, alias)]
+    return decoders()[_names()[max(found, key=len)]] if found else None
 
 
 @cache
-def _aliases() -> dict[str, DecoderConfig]:
-    tables = tomllib.loads((Path(__file__).parent / "configs.toml").read_text("utf-8"))
-    tables.pop("sources")
+def _names() -> dict[str, str]:
+    """Names in normal form, aliases among them, and the models they mean."""
     return {
-        alias: decoders()[name]
-        for name, table in tables.items()
+        _normal(alias): name
+        for name, table in _tables().items()
         for alias in (name, *table.get("aliases", ()))
     }
 
 
-def _mentions(text: str, alias: str) -> bool:
-    """Whether the alias stands in the text with no letter or digit glued to it."""
-    return re.search(rf"(?<![a-z0-9.]){re.escape(alias)}(?![a-z0-9]|\.\d)", text) is not None
+def _mentions(text: str, name: str) -> bool:
+    """Whether the name stands in the text with no letter or digit glued to it."""
+    return re.search(rf"(?<![a-z0-9.]){re.escape(name)}(?![a-z0-9]|\.\d)", text) is not None
 
 
 def _normal(text: str) -> str:
     return re.sub(r"[\s_-]+", "-", text.lower())
 
 
-_OWN_KEYS = {"source", "aliases", "parameters", "like", "experts", "recurrence"}
+_ABOUT = {"source", "aliases", "parameters", "like"}
 
 
-def _decoder(name: str, table: dict[str, object], tables: dict[str, object]) -> DecoderConfig:
-    like = table.get("like")
-    merged: dict[str, object] = {}
-    if like is not None:
-        merged |= {k: v for k, v in dict(tables[str(like)]).items()}  # type: ignore[call-overload]
-    merged |= table
-    experts = merged.get("experts")
-    recurrence = merged.get("recurrence")
-    plain = {key: value for key, value in merged.items() if key not in _OWN_KEYS}
-    return DecoderConfig(
-        name=name,
-        experts=Experts(**experts) if isinstance(experts, dict) else None,
-        recurrence=_recurrence(recurrence) if isinstance(recurrence, dict) else None,
-        **plain,  # type: ignore[arg-type]
-    )
-
-
-def _recurrence(table: dict[str, object]) -> Recurrence:
-    layers = table.get("attention_layers", ())
-    rest = {key: value for key, value in table.items() if key != "attention_layers"}
-    return Recurrence(attention_layers=tuple(layers), **rest)  # type: ignore[arg-type]
+def _decoder(name: str, table: Table) -> DecoderConfig:
+    shape = {key: value for key, value in table.items() if key not in _ABOUT}
+    if "experts" in shape:
+        shape["experts"] = Experts(**shape["experts"])
+    if "recurrence" in shape:
+        layers = tuple(shape["recurrence"].get("attention_layers", ()))
+        shape["recurrence"] = Recurrence(**shape["recurrence"] | {"attention_layers": layers})
+    return DecoderConfig(name=name, **shape)

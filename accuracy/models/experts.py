@@ -5,6 +5,8 @@ load only their experts, a batch of decoded tokens runs all experts, a prompt is
 blocks of one expert each.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -43,7 +45,7 @@ class ExpertLayer(nn.Module):
         weights = weights / weights.sum(dim=-1, keepdim=True)
         return weights.to(tokens.dtype), chosen
 
-    def _schedule(self, tokens: int) -> "type[_Schedule] | _Schedule":
+    def _schedule(self, tokens: int) -> "Callable[[Tensor, Tensor, Tensor], Tensor]":
         assignments = tokens * self.experts.per_token
         if self.decoding and assignments < self.experts.count:
             return self._chosen_experts
@@ -55,8 +57,8 @@ class ExpertLayer(nn.Module):
         wanted = chosen.flatten()
         per_token = self.experts.per_token
         rows = tokens[:, None, None, :].expand(-1, per_token, 1, -1).flatten(0, 1)
-        inner = self._activate(torch.bmm(rows, self.gate_up.index_select(0, wanted)))
-        outer = torch.bmm(inner, self.down.index_select(0, wanted))
+        inner = self._activate(torch.bmm(rows, _weights_of(self.gate_up, wanted, rows)))
+        outer = torch.bmm(inner, _weights_of(self.down, wanted, inner))
         return (outer.reshape(len(tokens), per_token, -1) * weights[..., None]).sum(1)
 
     def _all_experts(self, tokens: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
@@ -73,8 +75,8 @@ class ExpertLayer(nn.Module):
         expert_of_block = chosen.flatten()[:1].expand(blocks)
         token_of_row = chosen.new_empty(blocks * BLOCK_TOKENS)
         rows = tokens.index_select(0, token_of_row).reshape(blocks, BLOCK_TOKENS, -1)
-        inner = self._activate(torch.bmm(rows, self.gate_up.index_select(0, expert_of_block)))
-        outer = torch.bmm(inner, self.down.index_select(0, expert_of_block))
+        inner = self._activate(torch.bmm(rows, _weights_of(self.gate_up, expert_of_block, rows)))
+        outer = torch.bmm(inner, _weights_of(self.down, expert_of_block, inner))
         scale = weights.flatten()[:1].expand(blocks, BLOCK_TOKENS, 1)
         scaled = (outer * scale).flatten(0, 1)
         return torch.zeros_like(tokens).index_add(0, token_of_row, scaled)
@@ -85,6 +87,11 @@ class ExpertLayer(nn.Module):
             return F.silu(gate) * up
         gate, up = gate.clamp(max=7.0), up.clamp(min=-7.0, max=7.0)
         return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
+
+
+def _weights_of(table: Tensor, experts: Tensor, like: Tensor) -> Tensor:
+    """The weights of some experts; quantized ones are widened once they are on the chip."""
+    return table.index_select(0, experts).to(like.dtype)
 
 
 def block_count(tokens: int, experts: Experts) -> int:
