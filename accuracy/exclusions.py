@@ -6,6 +6,7 @@ from accuracy.measure import is_known
 from accuracy.rows import Row
 
 MODELLED_CHIPS = ("trn2", "trn3")
+CORES_OF_A_CHIP = 8
 
 
 def _mentions(*words: str) -> Callable[[Row], bool]:
@@ -64,6 +65,30 @@ RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     (
         "models whose layers the source runs one by one from Python",
         lambda row: "host heavy" in row.word("note"),
+    ),
+    (
+        "copies of many ranks at once: the host's memory is shared, which is not modelled",
+        lambda row: (
+            _mentions("copy", "host->device", "device->host")(row)
+            and (row.number("ranks", default=1) or 1) > CORES_OF_A_CHIP
+        ),
+    ),
+    (
+        "a sequencer, register or queue event: no formula of the cost model has it",
+        lambda row: (
+            row.kind == "micro"
+            and _mentions(
+                "table load",
+                "table_load",
+                "ldweights",
+                "tensor_load",
+                "register",
+                "throttle:",
+                "trigger",
+                "consumer engine",
+                "issue_time",
+            )(row)
+        ),
     ),
     (
         "memory, not time",

@@ -37,7 +37,7 @@ class RecordedCall:
     ranks: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recording:
     """The operators of one run. `given` and `results` are buffers; parameters are given."""
 

@@ -6,7 +6,7 @@ A workload is what one measurement timed. It is built once and evaluated many ti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol
 
 from accuracy.trace import RecordedCall, Recording, TensorUse
@@ -81,15 +81,21 @@ class Engine:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of an engine on `columns` elements a lane, from issue to result."""
+    """One instruction of an engine on `columns` elements a lane.
+
+    `follows`: the time until the next one starts, instead of from issue to result.
+    """
 
     engine: str
     columns: float
     cycles: float = 1.0
+    follows: bool = False
 
     def seconds(self, stack: Stack) -> float:
-        """Latency of the instruction."""
-        return stack.model.instruction_ns(self.engine, self.columns, self.cycles) / 1e9
+        """Latency of the instruction, or its interval."""
+        latency_ns = stack.model.instruction_ns(self.engine, self.columns, self.cycles)
+        fixed_ns = stack.model.instruction_ns(self.engine, 0) if self.follows else 0.0
+        return (latency_ns - fixed_ns) / 1e9
 
 
 @dataclass(frozen=True)
@@ -108,14 +114,18 @@ class Descriptors:
 
 @dataclass(frozen=True)
 class Launched:
-    """A compiled graph as the host sees it: issued, run, waited for."""
+    """A compiled graph as the host sees it: issued, run, waited for.
+
+    `pieces`: programs that it is cut into, launched one after the other.
+    """
 
     graph: Workload
+    pieces: int = 1
 
     def seconds(self, stack: Stack) -> float:
-        """Issue and launch, then the device."""
+        """Issue and launch of every piece, then the device."""
         overhead_us = stack.profile.compiled_issue_us + stack.profile.compiled_launch_us
-        return overhead_us / 1e6 + self.graph.seconds(stack)
+        return self.pieces * overhead_us / 1e6 + self.graph.seconds(stack)
 
 
 @dataclass(frozen=True)
@@ -178,11 +188,13 @@ def then(*parts: Workload) -> Sequential:
     return Sequential(tuple((1.0, part) for part in parts))
 
 
+@cache
 def eager(recording: Recording, cores_per_chip: int = 4) -> Eager:
     """The recording as operators of eager mode."""
     return Eager(costs.Program(_nodes(recording, cores_per_chip)))
 
 
+@cache
 def graph(recording: Recording, cores_per_chip: int = 4) -> Graph:
     """The recording as one compiled graph."""
     program = costs.Program(_nodes(recording, cores_per_chip), outputs=recording.results)

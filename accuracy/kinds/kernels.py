@@ -57,7 +57,8 @@ def predict(row: Row) -> Prediction | None:
             _core_size(row),
             where.profile,
             row.metric,
-            _version_free(names),
+            row.word("mode"),
+            () if "attn" in row.text else names,
             _shared_heads(row, shapes),
         ),
     )
@@ -95,13 +96,9 @@ def _moved_bytes(recording: Recording) -> float:
     return float(sum(sizes.values()))
 
 
-def _version_free(names: tuple[str, ...]) -> tuple[str, ...]:
-    return names
-
-
 def _core_size(row: Row) -> int | None:
     """Sources are not sure of the core size of some versions, so they do not part them."""
-    return None if "lnc_confidence" in row.params or "tkg" in row.text else row.logical_core_size
+    return None if "attn" in row.text or "moe" in row.text else row.logical_core_size
 
 
 def _shared_heads(row: Row, shapes: tuple[object, ...]) -> object:
