@@ -67,7 +67,14 @@ SOURCES = [
     "csrc/runtime/emulator.cpp",
     "csrc/runtime/host_memory.cpp",
     "csrc/runtime/runtime.cpp",
+    "csrc/timeline/operator_classes.cpp",
 ]
+
+# The table that each script of csrc/codegen writes.
+GENERATED = {
+    "operator_classes.py": "operator_classes.inc",
+    "operator_traits.py": "operators_with_cpu_scalars.inc",
+}
 
 
 def torch_minor(version: str) -> str:
@@ -83,11 +90,11 @@ def torch_minor(version: str) -> str:
 
 
 def generated_headers() -> Path:
-    """The folder of the C++ tables made from the installed PyTorch, which it makes."""
+    """The folder of the C++ tables made from the installed PyTorch and our data files."""
     folder = ROOT / "build" / f"torch-{torch_minor(torch.__version__)}" / "generated"
-    generator = ROOT / "csrc" / "codegen" / "operator_traits.py"
-    table = folder / "operators_with_cpu_scalars.inc"
-    subprocess.run([sys.executable, str(generator), str(table)], check=True)
+    for generator, table in GENERATED.items():
+        script = ROOT / "csrc" / "codegen" / generator
+        subprocess.run([sys.executable, str(script), str(folder / table)], check=True)
     return folder
 
 

@@ -14,6 +14,7 @@ namespace torch_trainium::timeline {
   _(kPointwise, "pointwise")                          \
   _(kActivation, "activation")                        \
   _(kReduction, "reduction")                          \
+  _(kExtremum, "extremum")                            \
   _(kScan, "scan")                                    \
   _(kSoftmax, "softmax")                              \
   _(kNormalization, "normalization")                  \

@@ -5,7 +5,8 @@ import pytest
 from torch_trainium.hardware import chips, instances
 from torch_trainium.hardware.facts import DATA
 
-FILES = sorted(DATA.glob("*.toml"))
+# Classes of operators are our reading of what each does, not facts with a source each.
+FILES = sorted(set(DATA.glob("*.toml")) - {DATA / "operator_classes.toml"})
 
 
 def facts_of(path):
