@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
-from setuptools import setup
+from setuptools import Extension, setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
 ROOT = Path(__file__).resolve().parent
@@ -14,10 +14,13 @@ SUPPORTED_TORCH = ((2, 13), (2, 14))
 # The OpenMP that PyTorch uses: without it at::parallel_for runs on one thread.
 LINK_FLAGS = ["-fopenmp"]
 
+COSTS = "torch_trainium.hardware._costs"
+
 SOURCES = [
     "csrc/aten/attention.cpp",
     "csrc/aten/autocast.cpp",
     "csrc/aten/boxed.cpp",
+    "csrc/aten/call_description.cpp",
     "csrc/aten/composite_layout.cpp",
     "csrc/aten/convolution.cpp",
     "csrc/aten/copy.cpp",
@@ -45,6 +48,8 @@ SOURCES = [
     "csrc/bindings/events.cpp",
     "csrc/bindings/memory.cpp",
     "csrc/bindings/module.cpp",
+    "csrc/bindings/scope_recorder.cpp",
+    "csrc/bindings/timeline.cpp",
     "csrc/core/activity_profiler.cpp",
     "csrc/core/allocation_trace.cpp",
     "csrc/core/allocator.cpp",
@@ -59,6 +64,7 @@ SOURCES = [
     "csrc/core/heap_segments.cpp",
     "csrc/core/hooks.cpp",
     "csrc/core/host_allocator.cpp",
+    "csrc/core/host_time.cpp",
     "csrc/core/operator_names.cpp",
     "csrc/core/out_of_memory.cpp",
     "csrc/core/profiler_stubs.cpp",
@@ -67,7 +73,30 @@ SOURCES = [
     "csrc/runtime/emulator.cpp",
     "csrc/runtime/host_memory.cpp",
     "csrc/runtime/runtime.cpp",
+]
+
+# Compiled into both extensions: the cost model also runs alone, without PyTorch.
+TIMELINE_SOURCES = [
+    "csrc/timeline/constants.cpp",
+    "csrc/timeline/cost_attention.cpp",
+    "csrc/timeline/cost_collective.cpp",
+    "csrc/timeline/cost_convolution.cpp",
+    "csrc/timeline/cost_elementwise.cpp",
+    "csrc/timeline/cost_indexing.cpp",
+    "csrc/timeline/cost_matmul.cpp",
+    "csrc/timeline/cost_memory.cpp",
+    "csrc/timeline/cost_model.cpp",
+    "csrc/timeline/cost_program.cpp",
+    "csrc/timeline/cost_reduction.cpp",
+    "csrc/timeline/cost_work.cpp",
+    "csrc/timeline/host_clock.cpp",
     "csrc/timeline/operator_classes.cpp",
+    "csrc/timeline/profile.cpp",
+    "csrc/timeline/timeline.cpp",
+]
+
+COSTS_SOURCES = [
+    "csrc/bindings_costs/module.cpp",
 ]
 
 # The table that each script of csrc/codegen writes.
@@ -136,6 +165,14 @@ class IncrementalBuild(BuildExtension):
         super().finalize_options()
         self.build_temp = str(ROOT / "build" / f"torch-{torch_minor(torch.__version__)}")
 
+    def build_extension(self, ext: Extension) -> None:
+        """Build one extension, its objects apart from those of the others."""
+        shared = self.build_temp
+        if ext.name == COSTS:
+            self.build_temp = str(Path(shared) / "costs")
+        super().build_extension(ext)
+        self.build_temp = shared
+
 
 if __name__ == "__main__":
     # -g1: function names and lines in the stack of a crash.
@@ -145,10 +182,16 @@ if __name__ == "__main__":
         ext_modules=[
             CppExtension(
                 "torch_trainium._C",
-                SOURCES,
+                [*SOURCES, *TIMELINE_SOURCES],
                 extra_compile_args=flags,
                 extra_link_args=LINK_FLAGS,
-            )
+            ),
+            Extension(
+                COSTS,
+                [*COSTS_SOURCES, *TIMELINE_SOURCES],
+                extra_compile_args=flags,
+                language="c++",
+            ),
         ],
         cmdclass={"build_ext": IncrementalBuild},
     )
