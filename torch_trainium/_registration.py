@@ -115,16 +115,11 @@ def _configure() -> None:
 
 
 def _timing_model() -> tuple[dict[str, float], str, dict[str, float]]:
-    """The constants of the emulated core and the software profile; read on first use of a device.
-
-    Raises:
-        ConfigurationError: TORCH_TRAINIUM_PROFILE names no profile.
-
-    """
+    """The constants of the emulated core and the software profile; read on first use of a device."""
     from torch_trainium.hardware import costs
 
     settings = config.current()
     assert settings.machine is not None  # else no device would have been configured
     constants = costs.constants(settings.machine.chip, settings.machine.logical_core_size)
-    profile = costs.profile(settings["TORCH_TRAINIUM_PROFILE"])
-    return constants, profile.name, profile.values_for(settings.machine.chip)
+    profile = costs.profile(settings["TORCH_TRAINIUM_PROFILE"], settings.machine.chip)
+    return constants, profile.name, profile.overheads_us()
