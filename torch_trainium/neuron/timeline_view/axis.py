@@ -1,0 +1,52 @@
+"""Scales from values to pixels, with ticks at round values."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+# About as many ticks as an axis has room for.
+LINEAR_TICKS = 5
+LOG_TICKS = 7
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps [low, high] to pixels from `start` to `end`.
+
+    Ticks of a "linear" axis are multiples of 1, 2 or 5 times a power of ten, those of a
+    "binary" one of a power of two, those of a "log" one powers of ten.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    kind: Literal["linear", "binary", "log"] = "linear"
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value."""
+        low, high, at = self.low, self.high, value
+        if self.kind == "log":
+            low, high, at = math.log10(low), math.log10(high), math.log10(value)
+        return self.start + (at - low) / (high - low) * (self.end - self.start)
+
+    def ticks(self) -> Sequence[float]:
+        """Round values between low and high; a log axis begins with a power of ten."""
+        if self.kind == "log":
+            decades = round(math.log10(self.high / self.low))
+            step = max(1, math.ceil(decades / LOG_TICKS))
+            return [self.low * 10.0**decade for decade in range(0, decades + 1, step)]
+        step_at_least = (self.high - self.low) / LINEAR_TICKS
+        round_step = _power_of_two if self.kind == "binary" else _one_two_or_five
+        size = round_step(step_at_least)
+        return [self.low + size * tick for tick in range(int((self.high - self.low) / size) + 1)]
+
+
+def _power_of_two(at_least: float) -> float:
+    return 2.0 ** math.ceil(math.log2(at_least))
+
+
+def _one_two_or_five(at_least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(at_least))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= at_least)
