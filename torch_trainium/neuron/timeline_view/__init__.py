@@ -6,7 +6,7 @@
 - `roofline`: operators against the core's peaks
 - `verdict`: what limits the program, in words
 - `chrome_trace`: the trace
-- `page`: the report, made of `sections`, `charts`, `markup` and `units`
+- `page`: the report, made of `sections`, plots, `markup` and `units`
 """
 
 from torch_trainium.neuron.timeline_view.chrome_trace import export_chrome_trace

@@ -2,21 +2,13 @@
 {
   // Theme: the system's until the reader chooses one. The choice is not kept: pages opened
   // from a file have no storage of their own.
-  const root = document.documentElement;
-  const system = matchMedia("(prefers-color-scheme: dark)");
   const button = document.getElementById("theme");
   const choices = ["auto", "light", "dark"];
-  let choice = "auto";
-  const showTheme = () => {
-    root.dataset.theme = choice === "auto" ? (system.matches ? "dark" : "light") : choice;
-    button.textContent = `Theme: ${choice}`;
-  };
   button.addEventListener("click", () => {
-    choice = choices[(choices.indexOf(choice) + 1) % choices.length];
-    showTheme();
+    const choice = choices[(choices.indexOf(document.documentElement.dataset.theme) + 1) % 3];
+    document.documentElement.dataset.theme = choice;
+    button.textContent = `Theme: ${choice}`;
   });
-  system.addEventListener("change", showTheme);
-  showTheme();
 
   // Tooltips: whatever has data-tip, under the pointer or with the focus.
   const tip = document.getElementById("tip");

@@ -46,9 +46,7 @@ def report_page(snapshot: TimelineSnapshot, peaks: Peaks, *, title: str, steps: 
         element("div", id="tip", role="tooltip", hidden=True),
         element("script", _asset("page.js")),
     ]
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">{element("head", head)}{element("body", body)}</html>\n'
-    )
+    return f'<!DOCTYPE html>\n<html lang="en" data-theme="auto">{element("head", head)}{element("body", body)}</html>\n'
 
 
 def _asset(name: str) -> Markup:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from torch_trainium.neuron.timeline_view import charts, units
+from torch_trainium.neuron.timeline_view import units
 from torch_trainium.neuron.timeline_view.markup import Cell, Content, Markup, element, join, table
+from torch_trainium.neuron.timeline_view.memory_plot import memory_devices, memory_plot
 from torch_trainium.neuron.timeline_view.records import ENGINES, PICOSECONDS_PER_SECOND
 from torch_trainium.neuron.timeline_view.roofline import roofline_points
+from torch_trainium.neuron.timeline_view.roofline_plot import roofline_plot
 from torch_trainium.neuron.timeline_view.totals import (
     ModuleTotal,
     Total,
@@ -144,10 +146,15 @@ def headline(view: View) -> Markup:
 def _tile(identity: str, name: str, value: str, note: str) -> Markup:
     content = [
         element("div", name, class_="name"),
-        element("div", value, class_="value"),
+        element("div", _with_small_unit(value), class_="value"),
         element("div", note, class_="note"),
     ]
     return element("div", content, id=identity, class_="tile")
+
+
+def _with_small_unit(quantity: str) -> Markup:
+    number, space, unit = quantity.rpartition(" ")
+    return join([number, space, element("small", unit)]) if number else join(unit)
 
 
 def composition(view: View) -> Markup:
@@ -306,7 +313,7 @@ def _module_row(view: View, module: ModuleTotal, depth: int) -> list[Cell]:
 
 def roofline(view: View) -> Markup:
     """Operators against the roofs of the core."""
-    plot = charts.roofline(roofline_points(view.snapshot.records), view.peaks)
+    plot = roofline_plot(roofline_points(view.snapshot.records), view.peaks)
     return _section(
         "roofline",
         "Roofline",
@@ -320,8 +327,8 @@ def memory(view: View) -> Markup:
     """Device memory over time."""
     snapshot = view.snapshot
     curves = memory_over_time(snapshot)
-    plot = charts.memory(curves, snapshot.started_ps, snapshot.ended_ps)
-    shown = charts.memory_devices(curves)
+    plot = memory_plot(curves, snapshot.started_ps, snapshot.ended_ps)
+    shown = memory_devices(curves)
     key = [
         element("li", [element("span", class_=f"swatch device-{rank}"), f"neuron:{device}"])
         for rank, device in enumerate(shown)

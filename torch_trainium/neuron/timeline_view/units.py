@@ -21,7 +21,7 @@ def bytes_size(count: float) -> str:
 
 def flops(count: float) -> str:
     """2.5e9 is "2.50 GFLOP"."""
-    return f"{_scaled(count, _DECIMAL, always_spaced=True)}FLOP"
+    return f"{_scaled(count, _DECIMAL)}FLOP"
 
 
 def flops_rate(per_s: float) -> str:
@@ -31,7 +31,7 @@ def flops_rate(per_s: float) -> str:
 
 def bytes_rate(per_s: float) -> str:
     """716e9 is "716 GB/s": rates are decimal, as data sheets give them."""
-    return f"{_scaled(per_s, _DECIMAL, always_spaced=True)}B/s"
+    return f"{_scaled(per_s, _DECIMAL)}B/s"
 
 
 def percent(share: float) -> str:
@@ -54,10 +54,10 @@ def digits(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def _scaled(value: float, scale: Scale, *, always_spaced: bool = False) -> str:
+def _scaled(value: float, scale: Scale) -> str:
+    if value == 0:
+        without_prefix = min((unit for _, unit in scale), key=len)
+        return f"0 {without_prefix}"
     # The unit that the rounded value belongs to: 999.9 ns is 1.00 µs.
-    factor, unit = next(
-        (entry for entry in scale if abs(value) >= entry[0] * 0.9995), (scale[-1][0], scale[-1][1])
-    )
-    text = digits(value / factor) if value else "0"
-    return f"{text} {unit}" if unit or always_spaced else text
+    factor, unit = next((entry for entry in scale if abs(value) >= entry[0] * 0.9995), scale[-1])
+    return f"{digits(value / factor)} {unit}"
