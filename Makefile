@@ -18,10 +18,11 @@ CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
 GENERATORS := $(wildcard csrc/codegen/*.py)
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup demo test test-hf stress conformance lint format headers-2.14 clean
+.PHONY: help setup browser demo test test-hf stress conformance lint format headers-2.14 clean
 
 help:
 	@echo 'make setup         create .venv with everything installed and the extension built'
+	@echo 'make browser       install a headless Chromium for the tests of the HTML report, if there is none'
 	@echo 'make demo          set up and train both examples on the neuron device'
 	@echo 'make test          set up and run the tests'
 	@echo 'make test-hf       the tests that load and fine-tune a pretrained model'
@@ -61,6 +62,13 @@ $(VENV)/.ready: $(VENV)/.packages setup.py $(CPP) $(GENERATORS)
 	  { print; fflush() }'
 	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	touch $@
+
+# From Debian's packages: Python's have no browser in them, only programs that download one.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null && exit
+	$(call say,Installing Chromium)
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends chromium
 
 demo: setup
 	@$(call say,Training a CNN on handwritten digits)

@@ -20,6 +20,7 @@ SOURCES = [
     "csrc/aten/attention.cpp",
     "csrc/aten/autocast.cpp",
     "csrc/aten/boxed.cpp",
+    "csrc/aten/call_description.cpp",
     "csrc/aten/composite_layout.cpp",
     "csrc/aten/convolution.cpp",
     "csrc/aten/copy.cpp",
@@ -47,6 +48,8 @@ SOURCES = [
     "csrc/bindings/events.cpp",
     "csrc/bindings/memory.cpp",
     "csrc/bindings/module.cpp",
+    "csrc/bindings/scope_recorder.cpp",
+    "csrc/bindings/timeline.cpp",
     "csrc/core/activity_profiler.cpp",
     "csrc/core/allocation_trace.cpp",
     "csrc/core/allocator.cpp",
@@ -61,6 +64,7 @@ SOURCES = [
     "csrc/core/heap_segments.cpp",
     "csrc/core/hooks.cpp",
     "csrc/core/host_allocator.cpp",
+    "csrc/core/host_time.cpp",
     "csrc/core/operator_names.cpp",
     "csrc/core/out_of_memory.cpp",
     "csrc/core/profiler_stubs.cpp",
@@ -85,8 +89,10 @@ TIMELINE_SOURCES = [
     "csrc/timeline/cost_program.cpp",
     "csrc/timeline/cost_reduction.cpp",
     "csrc/timeline/cost_work.cpp",
+    "csrc/timeline/host_clock.cpp",
     "csrc/timeline/operator_classes.cpp",
     "csrc/timeline/profile.cpp",
+    "csrc/timeline/timeline.cpp",
 ]
 
 COSTS_SOURCES = [

@@ -17,7 +17,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from setup import LINK_FLAGS, SOURCES, built_for, compile_flags, torch_minor  # noqa: E402
+from setup import (  # noqa: E402
+    LINK_FLAGS,
+    SOURCES,
+    TIMELINE_SOURCES,
+    built_for,
+    compile_flags,
+    torch_minor,
+)
 
 LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python")
 
@@ -39,7 +46,7 @@ def unpack(requirement: str, target: Path) -> None:
 
 
 def compile_all(flags: list[str], objects: Path) -> list[Path]:
-    """Compile SOURCES without optimization, which also keeps every inline function's symbols."""
+    """Compile the sources of `_C` without optimization, which also keeps every inline function's symbols."""
 
     def compile_one(source: str) -> Path:
         target = objects / f"{source.replace('/', '_')}.o"
@@ -50,7 +57,7 @@ def compile_all(flags: list[str], objects: Path) -> list[Path]:
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(compile_one, SOURCES))
+        return list(pool.map(compile_one, [*SOURCES, *TIMELINE_SOURCES]))
 
 
 def symbols(library: Path, kind: str) -> set[str]:

@@ -110,4 +110,16 @@ def _configure() -> None:
         _C.set_unavailable_reason(settings.error)
     else:
         _C.configure_machine(asdict(settings.machine))
+        _C.timeline.set_timing_provider(_timing_model)
     atexit.register(neuron.startup.stop_autograd)
+
+
+def _timing_model() -> tuple[dict[str, float], str, dict[str, float]]:
+    """The constants of the emulated core and the software profile; read on first use of a device."""
+    from torch_trainium.hardware import costs
+
+    settings = config.current()
+    assert settings.machine is not None  # else no device would have been configured
+    constants = costs.constants(settings.machine.chip, settings.machine.logical_core_size)
+    profile = costs.profile(settings["TORCH_TRAINIUM_PROFILE"], settings.machine.chip)
+    return constants, profile.name, profile.overheads_us()

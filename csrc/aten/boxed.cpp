@@ -195,10 +195,11 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
   HostCall call(signature.record, device, signature.cpu_operands);
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool indexes = signature.cpu_operands == CpuOperands::kScalarsAndIndices;
-    const bool on_device = signature.is_written[i] || (indexes && i == 0);
+    const bool on_device = indexes && i == 0;
     const bool scalar_or_on_device = indexes && i > 1;
     (*stack)[first + signature.tensors[i]] =
         map_tensors(operands[i], [&](const at::Tensor& tensor) {
+          if (signature.is_written[i]) return call.alias_written(tensor);
           return on_device || (scalar_or_on_device && tensor.defined() && tensor.dim() > 0)
                      ? call.alias_on_device(tensor)
                      : call.alias(tensor);

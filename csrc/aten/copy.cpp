@@ -3,20 +3,35 @@
 #include <torch/library.h>
 
 #include "aten/host_engine.h"
+#include "core/host_time.h"
 
 namespace torch_trainium {
 namespace {
 
+// Makes what comes next on the current stream of `then` wait for that of `first`.
+void order_streams(c10::DeviceIndex first, c10::DeviceIndex then) {
+  runtime::Runtime& runtime = timed_runtime();
+  void* event = runtime.create_event(first);
+  runtime.record_event(event, first, current_stream(first).id());
+  runtime.wait_event(event, then, current_stream(then).id());
+  runtime.destroy_event(event);
+}
+
 // Copies between any two devices, dtypes and strides; at least one side is a
-// device tensor.
+// device tensor. Between two devices the copy runs in the order of both streams.
 void copy_between(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   static OperatorRecord& record = operator_record("aten::copy_");
   note_call(record, to, from);
   const c10::Device device = to.is_privateuseone() ? to.device() : from.device();
+  const bool between_devices =
+      to.is_privateuseone() && from.is_privateuseone() && to.device() != from.device();
+  if (between_devices) order_streams(from.device().index(), device.index());
   HostCall call(record, device.index(), CpuOperands::kAnyDevice);
-  at::Tensor host_to = call.alias(to);
+  at::Tensor host_to = call.alias_written(to);
   const at::Tensor host_from = call.alias(from);
-  call.run([&] { at::native::copy_(host_to, host_from, non_blocking); }, runtime::WorkKind::kCopy);
+  const bool host_waits = !non_blocking && (to.is_cpu() || from.is_cpu());
+  call.run([&] { at::native::copy_(host_to, host_from, non_blocking); }, host_waits);
+  if (between_devices) order_streams(device.index(), from.device().index());
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
@@ -43,7 +58,7 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
   HostCall call(record, self.device().index(), CpuOperands::kNone);
   const at::Tensor host = call.alias(self);
   at::Scalar value;
-  call.run([&] { value = at::native::_local_scalar_dense_cpu(host); }, runtime::WorkKind::kCopy);
+  call.run([&] { value = at::native::_local_scalar_dense_cpu(host); }, /*host_waits=*/true);
   return value;
 }
 

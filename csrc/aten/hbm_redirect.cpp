@@ -52,7 +52,7 @@ class HbmRedirectingAllocator final : public c10::Allocator {
     c10::DataPtr data = allocate_device_memory(bytes, redirect->device_);
     if (data.get() == nullptr) return {nullptr, nullptr, &HbmRedirect::release, c10::kCPU};
     void* host_address = static_cast<std::byte*>(data.get()) + redirect->host_offset_;
-    redirect->entries_.push_back({host_address, std::move(data)});
+    redirect->entries_.push_back({host_address, bytes, std::move(data)});
     return {host_address, host_address, &HbmRedirect::release, c10::kCPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &HbmRedirect::release; }
@@ -111,6 +111,12 @@ c10::DataPtr HbmRedirect::take(const void* host_address) {
   c10::DataPtr data = std::move(entry->device_data);
   remove(entry);
   return data;
+}
+
+size_t HbmRedirect::bytes() const {
+  size_t bytes = 0;
+  for (const Entry& entry : entries_) bytes += entry.bytes;
+  return bytes;
 }
 
 void HbmRedirect::release(void* host_address) {

@@ -19,10 +19,14 @@ class HbmRedirect {
   // owned by it; a null pointer if there is none.
   c10::DataPtr take(const void* host_address);
 
+  // Of all allocations not taken or freed yet: the results, once the kernel has run.
+  size_t bytes() const;
+
  private:
   friend class HbmRedirectingAllocator;
   struct Entry {
     void* host_address;
+    size_t bytes;
     c10::DataPtr device_data;
   };
   static void release(void* host_address);

@@ -2,6 +2,9 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include "aten/call_description.h"
+#include "core/host_time.h"
+
 #include <array>
 #include <atomic>
 #include <utility>
@@ -48,6 +51,7 @@ HostCall::HostCall(OperatorRecord& record, c10::DeviceIndex device, CpuOperands 
       below_user_features_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                            keys_above_backend()) {
   if (C10_UNLIKELY(at::hasCallbacks())) unprofiled_.emplace(false);
+  follow_calling_thread();
 }
 
 HostCall::~HostCall() {
@@ -126,6 +130,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
   if (C10_UNLIKELY(source->device_type() != kNeuron)) {
     check_foreign(tensor);
+    operands_.push_back({source, /*is_written=*/false, /*is_on_host=*/true});
     return tensor;
   }
   if (C10_UNLIKELY(source->device().index() != device_)) check_foreign(tensor);
@@ -133,12 +138,16 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
                    source->key_set().has(c10::DispatchKey::NestedTensor))) {
     return alias_composite(tensor);
   }
-  if (const Lease* lease = find_lease(source)) return at::Tensor(lease->alias);
+  if (const Lease* lease = find_lease(source)) {
+    operands_.push_back({lease->alias.get(), /*is_written=*/false, /*is_on_host=*/false});
+    return at::Tensor(lease->alias);
+  }
   const Lease* same_storage = find_lease(source->unsafe_storage().unsafeGetStorageImpl());
   c10::intrusive_ptr<HostAlias> alias = take_alias();
   alias->point_at(*source, runtime_.host_offset(),
                   same_storage == nullptr ? nullptr : &same_storage->alias->alias_storage());
   at::Tensor lent(alias);
+  operands_.push_back({alias.get(), /*is_written=*/false, /*is_on_host=*/false});
   add_lease(source, std::move(alias));
   return lent;
 }
@@ -146,6 +155,23 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
 at::Tensor HostCall::alias_on_device(const at::Tensor& tensor) {
   if (C10_UNLIKELY(tensor.defined() && tensor.device().type() != kNeuron)) raise_foreign(tensor);
   return alias(tensor);
+}
+
+at::Tensor HostCall::alias_written(const at::Tensor& tensor) {
+  const size_t first = operands_.size();
+  at::Tensor lent =
+      cpu_operands_ == CpuOperands::kAnyDevice ? alias(tensor) : alias_on_device(tensor);
+  for (size_t i = first; i < operands_.size(); ++i) operands_[i].is_written = true;
+  return lent;
+}
+
+timeline::OperatorCall HostCall::describe(std::vector<timeline::Operand>& operands) const {
+  operands.clear();
+  for (const Operand& operand : operands_) {
+    operands.push_back(operand_of(*operand.tensor, operand.is_written, operand.is_on_host));
+  }
+  return {record_.cost_class, operands.data(), static_cast<int>(operands.size()),
+          static_cast<int64_t>(redirect_.bytes())};
 }
 
 at::Tensor HostCall::adopt(at::Tensor result) {

@@ -22,6 +22,7 @@
 #include "aten/operator_record.h"
 #include "core/allocator.h"
 #include "core/device.h"
+#include "timeline/operator_call.h"
 
 namespace torch_trainium {
 
@@ -33,7 +34,7 @@ enum class CpuOperands : uint8_t { kNone, kScalars, kScalarsAndIndices, kAny, kA
 // One operator on `device`. While alive on a thread: CPU allocations of that
 // thread come from the device's memory; autograd, autocast, modes and profilers
 // of the user do not see what runs.
-class HostCall {
+class HostCall final : public timeline::CallSource {
  public:
   HostCall(OperatorRecord& record, c10::DeviceIndex device,
            CpuOperands cpu_operands = CpuOperands::kScalars);
@@ -48,15 +49,20 @@ class HostCall {
   // The CPU alias of a device tensor. An undefined tensor, and a CPU tensor where
   // the operator takes one, comes back as it is; other tensors raise.
   at::Tensor alias(const at::Tensor& tensor);
-  // The same for a tensor that is never a CPU tensor: one the operator writes or indexes.
+  // The same for a tensor that is never a CPU tensor, such as one the operator indexes.
   at::Tensor alias_on_device(const at::Tensor& tensor);
+  // The same for a tensor that the operator writes.
+  at::Tensor alias_written(const at::Tensor& tensor);
 
   // Runs the kernel through the runtime's submit.
   template <typename Kernel>
-  void run(Kernel&& kernel, runtime::WorkKind kind = runtime::WorkKind::kKernel) {
+  void run(Kernel&& kernel, bool host_waits = false) {
     const auto body = [](void* context) { (*static_cast<Kernel*>(context))(); };
-    runtime_.submit({kind, device_, stream_, record_.id, body, &kernel});
+    runtime_.submit(
+        {record_.work_kind, device_, stream_, record_.id, this, host_waits, body, &kernel});
   }
+
+  timeline::OperatorCall describe(std::vector<timeline::Operand>& operands) const override;
 
   // Turns a result of the CPU kernel into a device tensor. A result that is a
   // lent alias, or a view of one, becomes the tensor lent, or a view of it.
@@ -67,6 +73,12 @@ class HostCall {
   void write_back(const at::Tensor& tensor);
 
  private:
+  struct Operand {
+    const c10::TensorImpl* tensor;  // the alias, or a CPU tensor that the caller holds
+    bool is_written;
+    bool is_on_host;
+  };
+
   struct Lease {
     c10::TensorImpl* source;
     c10::intrusive_ptr<HostAlias> alias;
@@ -100,6 +112,7 @@ class HostCall {
   const runtime::StreamId stream_;
   std::vector<CompositeLease> composites_;
   c10::SmallVector<Lease, 6> leases_;
+  c10::SmallVector<Operand, 6> operands_;  // as the operator's arguments name them
   std::unique_ptr<std::unordered_map<const void*, size_t>> index_;
   ProvisionalAllocations provisional_;
   HbmRedirect redirect_;

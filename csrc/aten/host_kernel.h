@@ -60,7 +60,7 @@ const T& lend(HostCall& /*call*/, const T& argument) {
 }
 inline at::Tensor lend(HostCall& call, const at::Tensor& tensor) { return call.alias(tensor); }
 // What a function takes by mutable reference, it writes.
-inline at::Tensor lend(HostCall& call, at::Tensor& tensor) { return call.alias_on_device(tensor); }
+inline at::Tensor lend(HostCall& call, at::Tensor& tensor) { return call.alias_written(tensor); }
 inline std::optional<at::Tensor> lend(HostCall& call, const std::optional<at::Tensor>& tensor) {
   return tensor ? std::make_optional(call.alias(*tensor)) : std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/operator_names.h"
+#include "timeline/operator_classes.h"
 
 namespace torch_trainium {
 namespace {
@@ -25,6 +26,20 @@ struct Registry {
 Registry& registry() {
   static auto* instance = new Registry;  // kernels may run after static destructors
   return *instance;
+}
+
+runtime::WorkKind work_kind(timeline::CostClass cost_class) {
+  using timeline::CostClass;
+  switch (cost_class) {
+    case CostClass::kFill:
+      return runtime::WorkKind::kFill;
+    case CostClass::kCopy:
+    case CostClass::kTransfer:
+    case CostClass::kHostRead:
+      return runtime::WorkKind::kCopy;
+    default:
+      return runtime::WorkKind::kKernel;
+  }
 }
 
 std::string describe(c10::ArrayRef<const at::TensorBase*> operands) {
@@ -70,6 +85,8 @@ OperatorRecord& operator_record(std::string_view qualified_name) {
     record = &registry().records.emplace_back();
     record->name = name;
     record->id = operator_id(name);
+    record->cost_class = timeline::cost_class_of(name);
+    record->work_kind = work_kind(record->cost_class);
   }
   return *record;
 }

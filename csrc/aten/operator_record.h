@@ -13,11 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/runtime.h"
+#include "timeline/cost_class.h"
+
 namespace torch_trainium {
 
 struct OperatorRecord {
   std::string name;  // "aten::add.Tensor"
   uint32_t id;
+  timeline::CostClass cost_class;
+  runtime::WorkKind work_kind;
   std::atomic<uint64_t> calls{0};
 };
 

@@ -78,7 +78,7 @@ at::Tensor& randperm_out(int64_t n, Generator generator, at::Tensor& out) {
     note_call(record, out);
     if (n == 0) return;
     HostCall call(record, out.device().index());
-    const at::Tensor host = call.alias(out);
+    const at::Tensor host = call.alias_written(out);
     call.run([&] {
       const auto tickets = shuffled(n, stream);
       const Elements<scalar_t> elements(host);
@@ -129,7 +129,7 @@ void draw_with_replacement(const at::Tensor& self, const Generator& generator, a
     note_call(record, self);
     HostCall call(record, self.device().index());
     const at::Tensor host_self = call.alias(self);
-    const at::Tensor host_out = call.alias(out);
+    const at::Tensor host_out = call.alias_written(out);
     call.run([&] {
       const at::Tensor sums = cumulate<scalar_t>(host_self);
       const int64_t categories = sums.size(-1);

@@ -160,7 +160,7 @@ struct BernoulliTensor {
             const RandomStream stream = reserve_random(generator, self.device(), self.numel());
             note_call(record, self, p);
             HostCall call(record, self.device().index());
-            const at::Tensor host = call.alias(self);
+            const at::Tensor host = call.alias_written(self);
             const at::Tensor host_p = call.alias(*probabilities);
             call.run([&] { fill_bernoulli<scalar_t, probability_t>(host, host_p, stream); });
           });

@@ -63,8 +63,8 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
         note_call(record, input);
         HostCall call(record, input.device().index());
         const at::Tensor host_input = call.alias(input);
-        const at::Tensor host_out = call.alias(out);
-        const at::Tensor host_mask = call.alias(mask);
+        const at::Tensor host_out = call.alias_written(out);
+        const at::Tensor host_mask = call.alias_written(mask);
         call.run([&] { drop<scalar_t>(host_input, host_out, host_mask, keep, scale, stream); });
       });
   return {out, mask};
@@ -123,8 +123,8 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
         note_call(record, self, noise);
         HostCall call(record, self.device().index());
         const at::Tensor host_self = call.alias(self);
-        const at::Tensor host_noise = call.alias(noise);
-        const at::Tensor host_out = call.alias(out);
+        const at::Tensor host_noise = call.alias_written(noise);
+        const at::Tensor host_out = call.alias_written(out);
         call.run([&] { rectify<scalar_t>(host_self, host_noise, host_out, low, high, stream); });
       });
   return out;

@@ -123,7 +123,7 @@ void fill_random(OperatorRecord& record, const at::Tensor& self,
   const RandomStream stream = reserve_random(generator, self.device(), self.numel());
   note_call(record, self);
   HostCall call(record, self.device().index());
-  const at::Tensor host = call.alias(self);
+  const at::Tensor host = call.alias_written(self);
   call.run([&] {
     const Elements<scalar_t> elements(host);
     const threefry::Key key(stream.seed);

@@ -102,7 +102,7 @@ void map_random(OperatorRecord& record, const at::Tensor& self, const at::Tensor
   note_call(record, self);
   HostCall call(record, self.device().index());
   const at::Tensor host_self = call.alias(self);
-  const at::Tensor host_out = call.alias(out);
+  const at::Tensor host_out = call.alias_written(out);
   call.run([&] { map_substreams<scalar_t, scalar_t>(host_self, host_out, stream, sample); });
 }
 
@@ -152,7 +152,7 @@ at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Generator g
     HostCall call(record, out.device().index());
     const at::Tensor host_counts = call.alias(all_counts);
     const at::Tensor host_probs = call.alias(all_probs);
-    const at::Tensor host_out = call.alias(out);
+    const at::Tensor host_out = call.alias_written(out);
     call.run([&] {
       const Elements<const scalar_t> counts(host_counts);
       const Elements<const scalar_t> probs(host_probs);
@@ -204,7 +204,7 @@ at::Tensor sample_dirichlet(const at::Tensor& self, Generator generator) {
     if (self.numel() == 0) return;
     HostCall call(record, self.device().index());
     const at::Tensor host_self = call.alias(self);
-    const at::Tensor host_out = call.alias(out);
+    const at::Tensor host_out = call.alias_written(out);
     call.run([&] { fill_dirichlet<scalar_t>(host_self, host_out, stream); });
   });
   return out;

@@ -1,4 +1,5 @@
 // The extension module torch_trainium._C.
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/utils/pybind.h>
@@ -8,8 +9,10 @@
 #include "aten/operator_record.h"
 #include "bindings/events.h"
 #include "bindings/memory.h"
+#include "bindings/timeline.h"
 #include "core/device.h"
 #include "core/generator.h"
+#include "core/host_time.h"
 
 namespace torch_trainium {
 namespace {
@@ -41,12 +44,6 @@ py::dict machine() {
   description["hbm_stack_bytes"] = machine.hbm_stack_bytes;
   description["guard_device_memory"] = machine.guard_device_memory;
   return description;
-}
-
-c10::DeviceIndex exchange_device(c10::DeviceIndex device) {
-  const c10::DeviceIndex previous = current_device();
-  set_device(device);
-  return previous;
 }
 
 py::object default_generator_object(c10::DeviceIndex device) {
@@ -85,6 +82,7 @@ PYBIND11_MODULE(_C, m) {
   register_boxed_kernels();
   bind_events(m);
   bind_memory(m);
+  bind_timeline(m);
 
   m.def("configure_machine", &configure_machine);
   m.def("machine", &machine);
@@ -97,15 +95,15 @@ PYBIND11_MODULE(_C, m) {
   m.def("device_count", &device_count);
   m.def("current_device", &current_device);
   m.def("set_device", &set_device);
-  m.def("exchange_device", &exchange_device);
+  m.def("exchange_device", [](c10::DeviceIndex device) {
+    return at::detail::getPrivateUse1Hooks().exchangeDevice(device);
+  });
   m.def("maybe_exchange_device", [](c10::DeviceIndex device) {
-    return device < 0 ? current_device() : exchange_device(device);
+    return at::detail::getPrivateUse1Hooks().maybeExchangeDevice(device);
   });
   m.def(
       "synchronize",
-      [](c10::DeviceIndex device) {
-        runtime_or_raise().synchronize_device(resolve_device(device));
-      },
+      [](c10::DeviceIndex device) { timed_runtime().synchronize_device(resolve_device(device)); },
       py::call_guard<py::gil_scoped_release>());
   m.def("stream_priority_range", [] { return std::make_tuple(0, -1); });
   m.def("default_generator", &default_generator_object);

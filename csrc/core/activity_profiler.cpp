@@ -175,7 +175,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     constexpr int64_t kPicosecondsPerNanosecond = 1000;
     const runtime::WorkTimes& first = recording_.work.front().times;
     return steady_to_unix_ns_ + first.submitted_ns +
-           (device_ps - first.start_ps) / kPicosecondsPerNanosecond;
+           (device_ps - first.placement.start_ps) / kPicosecondsPerNanosecond;
   }
 
   // Where the arrow to the work starts: a point, since what the emulator does
@@ -195,8 +195,8 @@ class Session final : public libkineto::IActivityProfilerSession {
     const ActivityType type = activity_type(record.kind);
     if (wanted_.count(type) == 0) return;
     GenericTraceActivity& activity =
-        add(type, operator_name(record.operator_id), unix_ns(record.times.start_ps),
-            unix_ns(record.times.end_ps));
+        add(type, operator_name(record.operator_id), unix_ns(record.times.placement.start_ps),
+            unix_ns(record.times.placement.end_ps));
     place(activity, record.device, record.stream);
     link(activity, pair, call, false);
   }
@@ -207,7 +207,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     for (const WorkRecord& record : recording_.work) {
       CorrelationId range = record.range;
       while (range != 0) {
-        const std::pair now{record.times.start_ps, record.times.end_ps};
+        const std::pair now{record.times.placement.start_ps, record.times.placement.end_ps};
         const auto [span, is_new] = spans.try_emplace({range, record.device, record.stream}, now);
         span->second.first = std::min(span->second.first, now.first);
         span->second.second = std::max(span->second.second, now.second);

@@ -11,8 +11,10 @@
 
 #include "core/device.h"
 #include "core/device_heap.h"
+#include "core/host_time.h"
 #include "core/operator_names.h"
 #include "core/out_of_memory.h"
+#include "timeline/operator_call.h"
 
 namespace torch_trainium {
 namespace {
@@ -167,6 +169,35 @@ void free_block(void* context) {
                                    device);
 }
 
+// Bytes of one storage to another.
+class StorageCopy final : public timeline::CallSource {
+ public:
+  StorageCopy(std::byte* to, const std::byte* from, size_t bytes)
+      : to_(to), from_(from), bytes_(static_cast<int64_t>(bytes)) {}
+
+  void run() const { std::memcpy(to_, from_, static_cast<size_t>(bytes_)); }
+
+  timeline::OperatorCall describe(std::vector<timeline::Operand>& operands) const override {
+    timeline::Operand operand{.sizes = &bytes_,
+                              .rank = 1,
+                              .element = timeline::Element::kInt8,
+                              .element_bytes = 1,
+                              .is_dense = true,
+                              .is_written = true,
+                              .is_on_host = false,
+                              .elements = bytes_};
+    operands.assign(1, operand);
+    operand.is_written = false;
+    operands.push_back(operand);
+    return {timeline::CostClass::kCopy, operands.data(), 2, 0};
+  }
+
+ private:
+  std::byte* const to_;
+  const std::byte* const from_;
+  const int64_t bytes_;
+};
+
 class NeuronAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -177,21 +208,16 @@ class NeuronAllocator final : public c10::DeviceAllocator {
     static const uint32_t storage_copy = operator_id("neuron::storage_copy");
     runtime::Runtime& runtime = runtime_or_raise();
     const auto device = static_cast<c10::DeviceIndex>(runtime.device_of(dest));
-    struct Copy {
-      std::byte* to;
-      const std::byte* from;
-      size_t bytes;
-    } copy{static_cast<std::byte*>(dest) + runtime.host_offset(),
-           static_cast<const std::byte*>(src) + runtime.host_offset(), count};
+    StorageCopy copy(static_cast<std::byte*>(dest) + runtime.host_offset(),
+                     static_cast<const std::byte*>(src) + runtime.host_offset(), count);
+    follow_calling_thread();
     runtime.submit({.kind = runtime::WorkKind::kCopy,
                     .device = device,
                     .stream = current_stream(device).id(),
                     .operator_id = storage_copy,
-                    .body =
-                        [](void* context) {
-                          const auto* work = static_cast<const Copy*>(context);
-                          std::memcpy(work->to, work->from, work->bytes);
-                        },
+                    .call = &copy,
+                    .host_waits = false,
+                    .body = [](void* context) { static_cast<StorageCopy*>(context)->run(); },
                     .context = &copy});
   }
 

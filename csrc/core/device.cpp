@@ -5,6 +5,9 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <utility>
+
+#include "runtime/timing_model.h"
 
 namespace torch_trainium {
 namespace {
@@ -15,6 +18,11 @@ constexpr int kStreamsPerPool = 32;
 thread_local c10::DeviceIndex thread_device = 0;
 // Stream id 0, the default stream, is what a new thread starts with.
 thread_local std::array<c10::StreamId, kMaxDevices> thread_streams{};
+
+TimingSource& timing_source() {
+  static TimingSource source;
+  return source;
+}
 
 std::string& unavailable() {
   static std::string reason;
@@ -55,8 +63,14 @@ void set_unavailable_reason(std::string reason) { unavailable() = std::move(reas
 
 const std::string& unavailable_reason() { return unavailable(); }
 
+void set_timing_source(TimingSource source) { timing_source() = std::move(source); }
+
 runtime::Runtime& runtime_or_raise() {
   TORCH_CHECK(unavailable().empty(), "No neuron device is available: ", unavailable());
+  // Before the runtime takes its lock: the source may wait for the interpreter.
+  if (C10_UNLIKELY(!runtime::is_created() && !runtime::is_timing_configured())) {
+    runtime::configure_timing(timing_source()());
+  }
   try {
     return runtime::get();
   } catch (const runtime::Error& error) {

@@ -4,7 +4,14 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <functional>
+#include <string>
+
 #include "runtime/runtime.h"
+
+namespace torch_trainium::runtime {
+struct TimingModel;
+}  // namespace torch_trainium::runtime
 
 namespace torch_trainium {
 
@@ -26,6 +33,10 @@ const std::string& unavailable_reason();
 // The runtime, created on first use; raises c10::Error with the remedy where it
 // cannot be used (bad configuration, forked child).
 runtime::Runtime& runtime_or_raise();
+
+// Asked once, before the runtime is created, for the numbers behind its clock.
+using TimingSource = std::function<runtime::TimingModel()>;
+void set_timing_source(TimingSource source);
 
 c10::Stream current_stream(c10::DeviceIndex device);
 c10::Stream default_stream(c10::DeviceIndex device);

@@ -4,6 +4,7 @@
 
 #include "core/allocator.h"
 #include "core/device.h"
+#include "core/host_time.h"
 
 namespace torch_trainium {
 namespace {
@@ -60,13 +61,13 @@ class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
     return reinterpret_cast<void*>(stream.id());
   }
   bool queryStream(const c10::Stream& stream) const override {
-    return runtime_or_raise().query_stream(stream.device_index(), stream.id());
+    return timed_runtime().query_stream(stream.device_index(), stream.id());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    runtime_or_raise().synchronize_stream(stream.device_index(), stream.id());
+    timed_runtime().synchronize_stream(stream.device_index(), stream.id());
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
-    runtime_or_raise().synchronize_device(resolve_device(device));
+    timed_runtime().synchronize_device(resolve_device(device));
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,
@@ -79,19 +80,19 @@ class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
       state = new Event{runtime_or_raise().create_event(stream.device_index()),
                         stream.device_index(), flag == c10::EventFlag::BACKEND_DEFAULT};
     }
-    runtime_or_raise().record_event(state->handle, stream.device_index(), stream.id());
+    timed_runtime().record_event(state->handle, stream.device_index(), stream.id());
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
-    runtime_or_raise().wait_event(static_cast<Event*>(event)->handle, stream.device_index(),
-                                  stream.id());
+    timed_runtime().wait_event(static_cast<Event*>(event)->handle, stream.device_index(),
+                               stream.id());
   }
   bool queryEvent(void* event) const override {
-    return event == nullptr || runtime_or_raise().query_event(static_cast<Event*>(event)->handle);
+    return event == nullptr || timed_runtime().query_event(static_cast<Event*>(event)->handle);
   }
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) {
-      runtime_or_raise().synchronize_event(static_cast<Event*>(event)->handle);
+      timed_runtime().synchronize_event(static_cast<Event*>(event)->handle);
     }
   }
   void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
@@ -112,7 +113,10 @@ class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
                       "The events were recorded on neuron:", static_cast<int>(first->device),
                       " and neuron:", static_cast<int>(last->device),
                       "; they must be on the same device");
-    runtime::Runtime& runtime = runtime_or_raise();
+    runtime::Runtime& runtime = timed_runtime();
+    TORCH_CHECK(runtime.query_event(first->handle) && runtime.query_event(last->handle),
+                "Both events must be completed before calculating elapsed time. Synchronize the "
+                "second one, its stream or the device first");
     constexpr double kPicosecondsPerMillisecond = 1e9;
     return static_cast<double>(runtime.event_time_ps(last->handle) -
                                runtime.event_time_ps(first->handle)) /

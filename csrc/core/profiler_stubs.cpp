@@ -3,6 +3,7 @@
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include "core/device.h"
+#include "core/host_time.h"
 
 namespace torch_trainium {
 namespace {
@@ -13,7 +14,7 @@ class NeuronProfilerStubs final : public torch::profiler::impl::ProfilerStubs {
  public:
   void record(c10::DeviceIndex* device, ProfilerVoidEventStub* event,
               int64_t* cpu_ns) const override {
-    runtime::Runtime& runtime = runtime_or_raise();
+    runtime::Runtime& runtime = timed_runtime();
     const c10::DeviceIndex current = current_device();
     if (device != nullptr) *device = current;
     *event = ProfilerVoidEventStub(runtime.create_event(current),
@@ -33,7 +34,7 @@ class NeuronProfilerStubs final : public torch::profiler::impl::ProfilerStubs {
   void onEachDevice(std::function<void(int)> visit) const override {
     for (int device = 0; device < device_count(); ++device) visit(device);
   }
-  void synchronize() const override { runtime_or_raise().synchronize_device(current_device()); }
+  void synchronize() const override { timed_runtime().synchronize_device(current_device()); }
   bool enabled() const override { return device_count() > 0; }
   // The device's timeline has no named ranges.
   void mark(const char* /*name*/) const override {}

@@ -27,11 +27,11 @@ void WorkRecorder::start() {
   session_.fetch_add(1, std::memory_order_relaxed);
   recording_so_far_ = {};
   recording_ = true;
-  runtime::work_observer.store(this, std::memory_order_release);
+  runtime::set_work_observer(runtime::Observer::kProfiler, this);
 }
 
 Recording WorkRecorder::stop() {
-  runtime::work_observer.store(nullptr, std::memory_order_release);
+  runtime::set_work_observer(runtime::Observer::kProfiler, nullptr);
   const std::lock_guard lock(mutex_);
   recording_ = false;
   return std::exchange(recording_so_far_, {});
@@ -62,7 +62,8 @@ void WorkRecorder::enter_range(CorrelationId range) {
   open.push_back(range);
 }
 
-void WorkRecorder::observe(const runtime::Work& work, const runtime::WorkTimes& times) noexcept {
+void WorkRecorder::observe(const runtime::Work& work, const timeline::OperatorCall& /*call*/,
+                           const runtime::WorkTimes& times) noexcept {
   const Position& here = position();
   const WorkRecord record{work.kind,
                           work.device,

@@ -44,7 +44,8 @@ class WorkRecorder final : public runtime::WorkObserver {
   void enter_range(CorrelationId range);
   void leave_range();
 
-  void observe(const runtime::Work& work, const runtime::WorkTimes& times) noexcept override;
+  void observe(const runtime::Work& work, const timeline::OperatorCall& call,
+               const runtime::WorkTimes& times) noexcept override;
 
  private:
   struct Position {

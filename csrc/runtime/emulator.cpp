@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -15,7 +16,9 @@
 #include "runtime/address_space.h"
 #include "runtime/device_fault.h"
 #include "runtime/host_memory.h"
+#include "runtime/timing_model.h"
 #include "runtime/work_observer.h"
+#include "timeline/timeline.h"
 
 namespace torch_trainium::runtime {
 namespace {
@@ -38,14 +41,17 @@ std::byte* map_or_throw(void* hint, size_t bytes, int protection, int flags, int
 }
 
 struct Event {
-  std::mutex mutex;
-  int64_t time_ps = -1;  // -1 until recorded
+  std::atomic<int64_t> time_ps{-1};  // -1 until recorded
 };
+
+Event& event_at(void* event) { return *static_cast<Event*>(event); }
 
 class Emulator final : public Runtime {
  public:
-  explicit Emulator(const Machine& machine)
-      : machine_(machine), range_bytes_(round_up(machine.hbm_stack_bytes)) {
+  Emulator(const Machine& machine, const TimingModel& timing)
+      : machine_(machine),
+        timeline_(machine.device_count, timing.constants, timing.profile),
+        range_bytes_(round_up(machine.hbm_stack_bytes)) {
     const size_t devices = static_cast<size_t>(machine.device_count);
     const size_t total = devices * range_bytes_;
     memory_file_ = memfd_create("torch-trainium-hbm", MFD_CLOEXEC);
@@ -114,47 +120,62 @@ class Emulator final : public Runtime {
   ptrdiff_t host_offset() const noexcept override { return host_offset_; }
 
   void submit(const Work& work) override {
-    WorkObserver* observer = work_observer.load(std::memory_order_acquire);
-    if (observer == nullptr) [[likely]] {
-      work.body(work.context);
-      return;
-    }
-    const int64_t start_ns = steady_ns();
+    const bool is_observed = is_work_observed();
+    const int64_t submitted_ns = is_observed ? steady_ns() : 0;
     work.body(work.context);
-    observer->observe(work, {start_ns, device_ps(start_ns), device_ps(steady_ns())});
+    thread_local std::vector<timeline::Operand> operands;
+    const timeline::OperatorCall call = work.call->describe(operands);
+    const timeline::Placement placement =
+        timeline_.charge({work.device, work.stream, work.operator_id, work.host_waits}, call,
+                         timeline::HostClock::of_this_thread());
+    if (is_observed) [[unlikely]]
+      show_observers(work, call, {submitted_ns, placement});
   }
 
   void* create_event(int /*device*/) override { return new Event; }
   void destroy_event(void* event) noexcept override { delete static_cast<Event*>(event); }
 
-  void record_event(void* event, int /*device*/, StreamId /*stream*/) override {
-    auto* recorded = static_cast<Event*>(event);
-    const std::lock_guard lock(recorded->mutex);
-    recorded->time_ps = device_ps(steady_ns());
+  void record_event(void* event, int device, StreamId stream) override {
+    event_at(event).time_ps = timeline_.record_event(device, stream, host());
+  }
+  int64_t event_time_ps(void* event) override { return event_at(event).time_ps; }
+
+  // An event that was never recorded is nothing to wait for.
+  void wait_event(void* event, int device, StreamId stream) override {
+    timeline_.wait_event(device, stream, event_at(event).time_ps);
+  }
+  bool query_event(void* event) override {
+    return timeline_.query(event_at(event).time_ps, host());
+  }
+  void synchronize_event(void* event) override {
+    timeline_.synchronize(event_at(event).time_ps, host());
+  }
+  bool query_stream(int device, StreamId stream) override {
+    return timeline_.query(timeline_.stream_end_ps(device, stream), host());
+  }
+  void synchronize_stream(int device, StreamId stream) override {
+    timeline_.synchronize(timeline_.stream_end_ps(device, stream), host());
+  }
+  void synchronize_device(int device) override {
+    timeline_.synchronize(timeline_.device_end_ps(device), host());
   }
 
-  int64_t event_time_ps(void* event) override {
-    auto* recorded = static_cast<Event*>(event);
-    const std::lock_guard lock(recorded->mutex);
-    return recorded->time_ps;
-  }
-
-  // Work is done when `submit` returns, so nothing is ever pending.
-  void wait_event(void* /*event*/, int /*device*/, StreamId /*stream*/) override {}
-  bool query_event(void* /*event*/) override { return true; }
-  void synchronize_event(void* /*event*/) override {}
-  bool query_stream(int /*device*/, StreamId /*stream*/) override { return true; }
-  void synchronize_stream(int /*device*/, StreamId /*stream*/) override {}
-  void synchronize_device(int /*device*/) override {}
+  timeline::Timeline* virtual_timeline() noexcept override { return &timeline_; }
 
  private:
+  static timeline::HostClock& host() { return timeline::HostClock::of_this_thread(); }
+  static void show_observers(const Work& work, const timeline::OperatorCall& call,
+                             const WorkTimes& times) {
+    for (const auto& entry : work_observers) {
+      WorkObserver* observer = entry.load(std::memory_order_acquire);
+      if (observer != nullptr) observer->observe(work, call, times);
+    }
+  }
+
   static int64_t steady_ns() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   }
-  // Counted from the start of the device, since picoseconds of a host's uptime
-  // overflow within months.
-  int64_t device_ps(int64_t host_ns) const { return (host_ns - powered_on_ns_) * 1000; }
 
   size_t stack_of(int device) const {
     return static_cast<size_t>(device / machine_.devices_per_hbm_stack);
@@ -177,8 +198,8 @@ class Emulator final : public Runtime {
   }
 
   const Machine machine_;
+  timeline::Timeline timeline_;
   const size_t range_bytes_;
-  const int64_t powered_on_ns_ = steady_ns();
   int memory_file_ = -1;
   std::byte* base_ = nullptr;
   ptrdiff_t host_offset_ = 0;
@@ -190,8 +211,8 @@ class Emulator final : public Runtime {
 
 }  // namespace
 
-std::unique_ptr<Runtime> create_emulator(const Machine& machine) {
-  return std::make_unique<Emulator>(machine);
+std::unique_ptr<Runtime> create_emulator(const Machine& machine, const TimingModel& timing) {
+  return std::make_unique<Emulator>(machine, timing);
 }
 
 }  // namespace torch_trainium::runtime

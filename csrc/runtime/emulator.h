@@ -8,6 +8,8 @@
 
 namespace torch_trainium::runtime {
 
-std::unique_ptr<Runtime> create_emulator(const Machine& machine);
+struct TimingModel;
+
+std::unique_ptr<Runtime> create_emulator(const Machine& machine, const TimingModel& timing);
 
 }  // namespace torch_trainium::runtime

@@ -4,14 +4,17 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include "runtime/emulator.h"
+#include "runtime/timing_model.h"
 
 namespace torch_trainium::runtime {
 namespace {
 
 std::mutex creation_mutex;
 Machine configured;
+std::optional<TimingModel> configured_timing;
 // Leaked on purpose: tensors may die after static destructors ran.
 std::atomic<Runtime*> created{nullptr};
 std::atomic<bool> forked{false};
@@ -36,6 +39,16 @@ void configure(const Machine& machine) {
 
 const Machine& configured_machine() { return configured; }
 
+void configure_timing(const TimingModel& model) {
+  const std::lock_guard lock(creation_mutex);
+  if (created.load() == nullptr) configured_timing = model;
+}
+
+bool is_timing_configured() noexcept {
+  const std::lock_guard lock(creation_mutex);
+  return configured_timing.has_value();
+}
+
 Runtime& get() {
   if (forked.load(std::memory_order_relaxed)) {
     throw Error(
@@ -51,7 +64,10 @@ Runtime& get() {
     if (configured.device_count <= 0) {
       throw Error("no neuron device is configured");
     }
-    std::unique_ptr<Runtime> runtime = create_emulator(configured);
+    if (!configured_timing) {
+      throw Error("the emulator has no timing model");
+    }
+    std::unique_ptr<Runtime> runtime = create_emulator(configured, *configured_timing);
     pthread_atfork(nullptr, nullptr, mark_child_unusable);
     created.store(runtime.release(), std::memory_order_release);
   }

@@ -7,6 +7,11 @@
 #include <stdexcept>
 #include <string>
 
+namespace torch_trainium::timeline {
+class CallSource;
+class Timeline;
+}  // namespace torch_trainium::timeline
+
 namespace torch_trainium::runtime {
 
 // A stream is named by the device it belongs to and an id unique on it; id 0 is
@@ -53,6 +58,10 @@ struct Work {
   int device;
   StreamId stream;
   uint32_t operator_id;  // row of the operator table
+  // Asked for once the body has run.
+  const timeline::CallSource* call;
+  // Whether the host goes on only when the work is done, as after a blocking copy.
+  bool host_waits;
   void (*body)(void* context);
   void* context;
 };
@@ -79,7 +88,8 @@ class Runtime {
   // Every kernel, copy and fill passes here.
   virtual void submit(const Work& work) = 0;
 
-  // Streams and events. Times are picoseconds of the device's clock.
+  // Streams and events. Times are picoseconds of the device's clock; what is asked
+  // here takes time of the calling thread's host clock.
   virtual void* create_event(int device) = 0;
   virtual void destroy_event(void* event) noexcept = 0;
   virtual void record_event(void* event, int device, StreamId stream) = 0;
@@ -90,6 +100,9 @@ class Runtime {
   virtual bool query_stream(int device, StreamId stream) = 0;
   virtual void synchronize_stream(int device, StreamId stream) = 0;
   virtual void synchronize_device(int device) = 0;
+
+  // What was charged when, where the clock is virtual; null on hardware.
+  virtual timeline::Timeline* virtual_timeline() noexcept = 0;
 };
 
 // The process's runtime. `configure` says which machine `get` shall create on

@@ -1,32 +1,48 @@
-// Whoever wants to see all device work, such as a profiler. A runtime reads
-// `work_observer` once per unit of work, and measures nothing where there is none.
+// Whoever wants to see all device work: profilers, scopes, checks. A runtime reads
+// the table once per unit of work, and measures nothing where it is empty.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
 #include "runtime/runtime.h"
+#include "timeline/timeline.h"
 
 namespace torch_trainium::runtime {
 
 struct WorkTimes {
   // When the host submitted it, by std::chrono::steady_clock.
   int64_t submitted_ns;
-  // When the work began and ended on the device, by the device's clock.
-  int64_t start_ps;
-  int64_t end_ps;
+  // By the device's clock.
+  timeline::Placement placement;
 };
 
 class WorkObserver {
  public:
   // Called on the submitting thread once the times are known.
-  virtual void observe(const Work& work, const WorkTimes& times) noexcept = 0;
+  virtual void observe(const Work& work, const timeline::OperatorCall& call,
+                       const WorkTimes& times) noexcept = 0;
 
  protected:
   ~WorkObserver() = default;
 };
 
+enum class Observer : uint8_t { kProfiler, kScope, kStreamSanitizer };
+inline constexpr size_t kObservers = 3;
+
 // An observer may be called until some time after its removal, so it lives for ever.
-inline std::atomic<WorkObserver*> work_observer{nullptr};
+inline std::array<std::atomic<WorkObserver*>, kObservers> work_observers{};
+
+inline void set_work_observer(Observer kind, WorkObserver* observer) {
+  work_observers[static_cast<size_t>(kind)].store(observer, std::memory_order_release);
+}
+
+inline bool is_work_observed() {
+  for (const auto& observer : work_observers) {
+    if (observer.load(std::memory_order_relaxed) != nullptr) return true;
+  }
+  return false;
+}
 
 }  // namespace torch_trainium::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "timeline/cost_class.h"
 
@@ -44,6 +45,16 @@ struct OperatorCall {
   int operand_count;
   // What the call allocated for its results; results written in place or `out=` are operands.
   int64_t result_bytes;
+};
+
+// Describes a call that has run, so that its results exist.
+class CallSource {
+ public:
+  // The operands of the call returned are in `operands`, which it replaces.
+  virtual OperatorCall describe(std::vector<Operand>& operands) const = 0;
+
+ protected:
+  ~CallSource() = default;
 };
 
 }  // namespace torch_trainium::timeline

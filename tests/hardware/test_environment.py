@@ -17,6 +17,7 @@ def refusal(environ: dict[str, str]) -> ConfigurationError:
 def test_default_machine_is_one_trn2_chip_with_four_devices_of_24_gib():
     assert machine({}) == Machine(
         instance_type="trn2.3xlarge",
+        chip="trn2",
         device_name="Trainium2",
         architecture="NCv3",
         device_count=4,

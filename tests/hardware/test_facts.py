@@ -24,7 +24,7 @@ def test_every_fact_names_a_listed_source_and_its_confidence(path):
     for name, fact in facts:
         assert fact.keys() == {"value", "source", "confidence"}, name
         assert fact["source"] in sources, name
-        assert fact["confidence"] in ("documented", "measured", "inferred"), name
+        assert fact["confidence"] in ("documented", "measured", "reported", "inferred"), name
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

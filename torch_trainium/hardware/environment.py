@@ -25,6 +25,7 @@ class Machine:
     """What one process sees: `device_count` logical cores and the HBM behind them."""
 
     instance_type: str
+    chip: str
     device_name: str
     architecture: str
     device_count: int
@@ -51,6 +52,7 @@ def machine(environ: Mapping[str, str]) -> Machine:
     cores = _visible_cores(given, instance, core_size)
     return Machine(
         instance_type=instance.name,
+        chip=instance.chip.name,
         device_name=instance.chip.device_name,
         architecture=instance.chip.architecture,
         device_count=len(cores),

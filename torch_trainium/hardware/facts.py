@@ -11,8 +11,13 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Chip:
-    """One accelerator chip, as its table in chips.toml describes it."""
+    """One accelerator chip, as its table in chips.toml describes it.
 
+    The rates are the datasheet's. `mxfp8_tflops` is None on a chip without MX types;
+    `neuronlink_gbps` counts both directions of all links.
+    """
+
+    name: str
     device_name: str
     architecture: str
     physical_cores: int
@@ -20,6 +25,20 @@ class Chip:
     hbm_stack_bytes: int
     logical_core_sizes: tuple[int, ...]
     default_logical_core_size: int
+    bf16_tflops: float
+    fp32_tflops: float
+    fp8_tflops: float
+    sparse_tflops: float
+    hbm_gbps: float
+    sbuf_bytes: int
+    collective_cores: int
+    neuronlink_gbps: float
+    mxfp8_tflops: float | None = None
+
+    @property
+    def hbm_bytes(self) -> int:
+        """All stacks together."""
+        return self.hbm_stacks * self.hbm_stack_bytes
 
 
 @dataclass(frozen=True)
@@ -45,7 +64,9 @@ def read_facts(file_name: str) -> dict[str, dict[str, Any]]:
 def chips() -> dict[str, Chip]:
     """Every known chip by its name, such as "trn2"."""
     return {
-        name: Chip(**{**values, "logical_core_sizes": tuple(values["logical_core_sizes"])})
+        name: Chip(
+            name=name, **{**values, "logical_core_sizes": tuple(values["logical_core_sizes"])}
+        )
         for name, values in read_facts("chips.toml").items()
     }
 

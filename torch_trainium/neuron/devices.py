@@ -109,7 +109,7 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
     machine = _C.machine()
     architecture = str(machine["architecture"])
     return DeviceProperties(
-        name=_chip_family(machine["instance_type"]),
+        name=hardware.instances()[machine["instance_type"]].chip.name,
         total_memory=_C.memory.mem_get_info(index)[1],
         architecture=architecture,
         instance_type=machine["instance_type"],
@@ -153,11 +153,6 @@ def _checked_index(device: Device) -> int:
             f"device index {index} is not in the {device_count()} devices that this process sees"
         )
     return index
-
-
-def _chip_family(instance_type: str) -> str:
-    chip = hardware.instances()[instance_type].chip
-    return next(name for name, candidate in hardware.chips().items() if candidate == chip)
 
 
 def _core_version(architecture: str) -> int:

@@ -1,0 +1,45 @@
+// How far the program on one host thread has come, in virtual time.
+//
+// Device work is asked for by threads, each with a clock of its own that advances
+// by what its requests cost and jumps ahead where it waits for the device. A
+// clock may follow another one: autograd's device threads start where the thread
+// that called backward() stands, and it goes on where the last of them ended.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace torch_trainium::timeline {
+
+class HostClock {
+ public:
+  // The clock of the calling thread. A thread other than the first starts where
+  // the first one stands, and the first catches up with it when it ends.
+  static HostClock& of_this_thread();
+  static std::shared_ptr<HostClock> share_of_this_thread();
+
+  int64_t now_ps() const;
+  void advance(int64_t duration_ps) { set(now_ps() + duration_ps); }
+  void wait_until(int64_t time_ps) {
+    if (time_ps > now_ps()) set(time_ps);
+  }
+  // Called by another thread: what this clock's owner waits for ends at `time_ps`.
+  void catch_up(int64_t time_ps);
+
+  // Follows `leader` through one task of it: starts at the leader's time, and lets
+  // the leader catch up. Repeated calls for the same task change nothing.
+  void follow(const std::shared_ptr<HostClock>& leader, int64_t task);
+  void unfollow();
+
+ private:
+  void set(int64_t time_ps);
+
+  static constexpr int64_t kNoTask = -1;
+  std::atomic<int64_t> now_ps_{0};
+  std::atomic<int64_t> caught_up_ps_{0};
+  std::shared_ptr<HostClock> leader_;
+  int64_t task_ = kNoTask;
+};
+
+}  // namespace torch_trainium::timeline

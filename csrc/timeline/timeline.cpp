@@ -1,0 +1,143 @@
+#include "timeline/timeline.h"
+
+#include <algorithm>
+
+namespace torch_trainium::timeline {
+namespace {
+
+// The host's side of a copy, if it has one.
+const Operand* host_side(const OperatorCall& call) {
+  if (call.cost_class != CostClass::kCopy && call.cost_class != CostClass::kTransfer)
+    return nullptr;
+  for (int i = 0; i < call.operand_count; ++i) {
+    if (call.operands[i].is_on_host) return &call.operands[i];
+  }
+  return nullptr;
+}
+
+Queue queue_of(const OperatorCall& call, const Operand* host_side) {
+  if (host_side != nullptr) return host_side->is_written ? Queue::kCopyOut : Queue::kCopyIn;
+  switch (call.cost_class) {
+    case CostClass::kCollective:
+      return Queue::kCollective;
+    case CostClass::kHostRead:
+      return Queue::kCopyOut;
+    default:
+      return Queue::kCompute;
+  }
+}
+
+void add(OperatorTotal& total, const Cost& cost, int64_t idle_ps) {
+  ++total.calls;
+  total.launch_bound_calls += cost.bound == Bound::kLaunch ? 1 : 0;
+  total.idle_ps += idle_ps;
+  total.device_ps += cost.device_ps;
+  for (int engine = 0; engine < kEngines; ++engine) {
+    total.engine_ps[engine] += cost.engine_ps[engine];
+  }
+  total.flops += cost.flops;
+  total.hbm_bytes += cost.hbm_bytes;
+}
+
+template <typename T>
+T& at_index(std::vector<T>& values, size_t index) {
+  if (index >= values.size()) values.resize(index + 1);
+  return values[index];
+}
+
+}  // namespace
+
+Timeline::Timeline(int device_count, const Constants& constants, const Profile& profile)
+    : costs_(constants), profile_(profile) {
+  for (int i = 0; i < device_count; ++i) devices_.push_back(std::make_unique<Device>());
+}
+
+Placement Timeline::charge(const Request& request, const OperatorCall& call, HostClock& host) {
+  const Operand* on_host = host_side(call);
+  Placement placement;
+  placement.queue = queue_of(call, on_host);
+  placement.cost =
+      on_host == nullptr
+          ? costs_.eager(call)
+          : costs_.transfer(on_host->bytes(), on_host->is_written ? Direction::kDeviceToHost
+                                                                  : Direction::kHostToDevice);
+  host.advance(profile_.eager_issue_ps);
+  placement.issued_ps = host.now_ps();
+  const int64_t launched_ps = placement.issued_ps + profile_.eager_launch_ps;
+
+  Device& on = device(request.device);
+  const std::lock_guard lock(on.mutex);
+  int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(request.stream));
+  int64_t& queue_end = on.queue_end_ps[static_cast<size_t>(placement.queue)];
+  const int64_t free_ps = std::max(stream_end, queue_end);
+  placement.start_ps = std::max(launched_ps, free_ps);
+  placement.end_ps = placement.start_ps + placement.cost.device_ps;
+  const int64_t idle_ps = placement.start_ps - free_ps;
+  if (idle_ps > placement.cost.device_ps && placement.cost.bound != Bound::kHost) {
+    placement.cost.bound = Bound::kLaunch;
+  }
+  stream_end = queue_end = placement.end_ps;
+  add(at_index(on.totals, request.operator_id), placement.cost, idle_ps);
+  const bool runs_on_host = on_host == nullptr && placement.cost.bound == Bound::kHost;
+  if (request.host_waits || runs_on_host) {
+    host.wait_until(placement.end_ps + (call.cost_class == CostClass::kHostRead
+                                            ? profile_.host_read_ps
+                                            : profile_.synchronize_ps));
+  }
+  return placement;
+}
+
+int64_t Timeline::record_event(int device, int64_t stream, HostClock& host) {
+  return std::max(host.now_ps(), stream_end_ps(device, stream));
+}
+
+void Timeline::wait_event(int device, int64_t stream, int64_t event_ps) {
+  Device& on = this->device(device);
+  const std::lock_guard lock(on.mutex);
+  int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(stream));
+  stream_end = std::max(stream_end, event_ps);
+}
+
+bool Timeline::query(int64_t time_ps, HostClock& host) const {
+  host.advance(profile_.query_ps);
+  return host.now_ps() >= time_ps;
+}
+
+void Timeline::synchronize(int64_t time_ps, HostClock& host) const {
+  host.wait_until(time_ps);
+  host.advance(profile_.synchronize_ps);
+}
+
+int64_t Timeline::stream_end_ps(int device, int64_t stream) const {
+  const Device& on = this->device(device);
+  const std::lock_guard lock(on.mutex);
+  const auto index = static_cast<size_t>(stream);
+  return index < on.stream_end_ps.size() ? on.stream_end_ps[index] : 0;
+}
+
+int64_t Timeline::device_end_ps(int device) const {
+  const Device& on = this->device(device);
+  const std::lock_guard lock(on.mutex);
+  int64_t end_ps = 0;
+  for (const int64_t stream_end : on.stream_end_ps) end_ps = std::max(end_ps, stream_end);
+  return end_ps;
+}
+
+std::unordered_map<uint32_t, OperatorTotal> Timeline::totals(int device) const {
+  const Device& on = this->device(device);
+  const std::lock_guard lock(on.mutex);
+  std::unordered_map<uint32_t, OperatorTotal> called;
+  for (uint32_t id = 0; id < on.totals.size(); ++id) {
+    if (on.totals[id].calls > 0) called.emplace(id, on.totals[id]);
+  }
+  return called;
+}
+
+void Timeline::reset_totals() {
+  for (const auto& device : devices_) {
+    const std::lock_guard lock(device->mutex);
+    device->totals.clear();
+  }
+}
+
+}  // namespace torch_trainium::timeline

@@ -1,0 +1,22 @@
+"""Views of the virtual timeline: sums, a trace for Perfetto, a report as one HTML page.
+
+- `records`: what the timeline hands over
+- `elapsed`: each instant of a core given to one unit of work
+- `totals`: sums by operator, module, line and engine; memory over time
+- `roofline`: operators against the core's peaks
+- `verdict`: what limits the program, in words
+- `chrome_trace`: the trace
+- `page`: the report, made of `sections`, plots, `markup` and `units`
+"""
+
+from torch_trainium.neuron.timeline_view.chrome_trace import export_chrome_trace
+from torch_trainium.neuron.timeline_view.page import report_page, write_report
+from torch_trainium.neuron.timeline_view.records import TimelineSnapshot, WorkRecord
+
+__all__ = [
+    "TimelineSnapshot",
+    "WorkRecord",
+    "export_chrome_trace",
+    "report_page",
+    "write_report",
+]

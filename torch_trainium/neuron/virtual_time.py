@@ -1,0 +1,189 @@
+"""`torch.neuron.timeline`: what the devices did, and when, in virtual time."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from torch_trainium import _C, config
+from torch_trainium.neuron.timeline_view.records import (
+    Fallback,
+    OperatorTotal,
+    Span,
+    TimelineSnapshot,
+    WorkRecord,
+)
+
+# Code below these is nobody's line: a line is the user's.
+_INTERNAL_FOLDERS = [
+    f"{Path(module.__file__).parent}/" for module in (torch, config) if module.__file__
+]
+FALLBACK_CLASS = "cpu_fallback"
+
+
+class Timeline:
+    """The virtual timeline of all devices, from the start of the process or inside a scope.
+
+    As it is, it tells what each operator came to since the process started or
+    `reset` was called. As a context manager it records every unit of work inside, with the
+    module and the line that asked for it, and tells about those alone::
+
+        with torch.neuron.timeline() as scope:
+            train_step()
+        print(scope.operators["aten::mm"].device_ps)
+
+    Every time depends on the emulated machine and on the software profile, which `snapshot`
+    names. Times are integer picoseconds; the same program gives the same ones.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: TimelineSnapshot | None = None
+        self._modules: _ModuleNames | None = None
+        self._started_ps: dict[int, int] = {}
+
+    def __enter__(self) -> "Timeline":
+        if _C.timeline.is_scope_open():
+            raise RuntimeError(
+                "a torch.neuron.timeline() scope is open already; close it before the next one"
+            )
+        self._snapshot = None
+        torch.neuron.synchronize()
+        self._started_ps = _times()
+        self._modules = _ModuleNames()
+        _C.timeline.start_scope(_INTERNAL_FOLDERS)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        records = _C.timeline.stop_scope()
+        assert self._modules is not None  # __enter__ made it
+        names = self._modules.close()
+        work = [WorkRecord(*fields[:12], names[fields[12]], *fields[13:]) for fields in records]
+        ended_ps = _times()
+        spans = {
+            device: Span(self._started_ps.get(device, 0), ended_ps[device])
+            for device in sorted({record.device for record in work})
+        }
+        self._snapshot = _snapshot(work, spans)
+
+    @property
+    def snapshot(self) -> TimelineSnapshot:
+        """All that is known: of the scope once it is closed, else since the last reset."""
+        return self._snapshot if self._snapshot is not None else _snapshot_since_reset()
+
+    @property
+    def operators(self) -> Mapping[str, OperatorTotal]:
+        """Calls and device time by operator, such as "aten::mm"."""
+        return self.snapshot.operators
+
+    @property
+    def elapsed_us(self) -> float:
+        """Microseconds from the first start to the last end, waiting for the host included."""
+        return self.snapshot.duration_ps / 1e6
+
+    @staticmethod
+    def reset() -> None:
+        """Forget what was charged so far; the clock goes on."""
+        _C.timeline.reset_totals()
+
+
+def timeline() -> Timeline:
+    """What the devices did in virtual time; see `Timeline`."""
+    return Timeline()
+
+
+def _times() -> dict[int, int]:
+    """For each device: when it and the calling thread are done with what was asked so far."""
+    host_ps = _C.timeline.host_ps()
+    devices = range(torch.neuron.device_count())
+    return {device: max(host_ps, _C.timeline.device_ps(device)) for device in devices}
+
+
+def _snapshot(records: list[WorkRecord], spans: dict[int, Span]) -> TimelineSnapshot:
+    operators: dict[str, OperatorTotal] = {}
+    fallbacks: dict[str, Fallback] = {}
+    for record in records:
+        total = operators.get(record.operator, OperatorTotal(0, 0, 0))
+        operators[record.operator] = OperatorTotal(
+            total.calls + 1,
+            total.device_ps + record.duration_ps,
+            total.launch_bound_calls + (record.bound == "launch"),
+        )
+        if record.cost_class == FALLBACK_CLASS:
+            fallback = fallbacks.get(record.operator, Fallback(0, 0))
+            lines = dict.fromkeys((*fallback.lines, record.line))
+            fallbacks[record.operator] = Fallback(
+                fallback.calls + 1, fallback.ps + record.duration_ps, tuple(lines)
+            )
+    return _machine_snapshot(records=records, spans=spans, operators=operators, fallbacks=fallbacks)
+
+
+def _snapshot_since_reset() -> TimelineSnapshot:
+    calls: dict[str, list[int]] = {}
+    for device in range(torch.neuron.device_count()):
+        for name, total in _C.timeline.totals(device).items():
+            sums = calls.setdefault(name, [0, 0, 0])
+            sums[0] += total["calls"]
+            sums[1] += total["device_ps"]
+            sums[2] += total["launch_bound_calls"]
+    operators = {name: OperatorTotal(*sums) for name, sums in sorted(calls.items())}
+    spans = {device: Span(0, ended_ps) for device, ended_ps in _times().items()}
+    return _machine_snapshot(spans=spans, operators=operators)
+
+
+def _machine_snapshot(**parts: Any) -> TimelineSnapshot:
+    machine = _C.machine()
+    return TimelineSnapshot(
+        instance=machine["instance_type"],
+        chip=machine["device_name"],
+        logical_core_size=machine["logical_core_size"],
+        profile=_C.timeline.profile_name(),
+        **parts,
+    )
+
+
+class _ModuleNames:
+    """Tells the recorder which module runs; numbers stand for qualified names until `close`.
+
+    A module's name starts at the outermost module that was running when it was first called.
+    """
+
+    def __init__(self) -> None:
+        self._names = [""]  # number 0: outside of modules
+        self._numbers: dict[nn.Module, int] = {}
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
+
+    def close(self) -> list[str]:
+        """Stop watching; the names by number."""
+        for hook in self._hooks:
+            hook.remove()
+        self._numbers.clear()
+        return self._names
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        if module not in self._numbers:
+            self._number_tree(module)
+        _C.timeline.enter_module(self._numbers[module])
+
+    def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+        _C.timeline.leave_module()
+
+    def _number_tree(self, root: nn.Module) -> None:
+        for name, module in root.named_modules(prefix=type(root).__name__):
+            if module not in self._numbers:
+                self._numbers[module] = len(self._names)
+                self._names.append(name)
