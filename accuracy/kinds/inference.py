@@ -1,6 +1,7 @@
 """Language models: a forward pass as Hugging Face runs it, and graphs of serving libraries."""
 
 import re
+
 from accuracy import programs
 from accuracy.kinds.stacks import DIRECT, NATIVE, cores_per_chip, target
 from accuracy.measure import Measure
