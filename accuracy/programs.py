@@ -72,7 +72,7 @@ def adapter_micro_batch(
     given = _token_numbers(batch, tokens)
 
     def run() -> list[Tensor | None]:
-        language_loss(model(given), given).backward()
+        torch.autograd.backward(language_loss(model(given), given))
         return [p.grad for p in trained(model)]
 
     return record(run, list(model.parameters()))
@@ -97,7 +97,7 @@ def classifier_step(dataset: str, kind: str, batch: int) -> Recording:
 
     def run() -> Tensor:
         loss = nn.functional.cross_entropy(model(images), labels)
-        loss.backward()
+        torch.autograd.backward(loss)
         with torch.no_grad():
             adamw(list(model.parameters()))
         return loss

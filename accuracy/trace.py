@@ -65,9 +65,9 @@ def record(run: Callable[[], object], parameters: Sequence[torch.Tensor] = ()) -
     return Recording(tuple(recorder.calls), frozenset(used - made), weights, results)
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[RecordedCall] = []
         self._buffers: dict[int, int] = {}
         # A freed storage would give its address to another one.

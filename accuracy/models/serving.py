@@ -121,7 +121,8 @@ class ServingLayer(nn.Module):
         """[batch, tokens, hidden] to the same."""
         normed = self.mixer_norm(x)
         x = x + (self.mixer(normed, rotary) if self.attends else self.mixer(normed))
-        return x + self.ffn(self.ffn_norm(x))
+        change: Tensor = self.ffn(self.ffn_norm(x))
+        return x + change
 
 
 def _mixer(config: DecoderConfig, step: Step, layer: int) -> nn.Module:
