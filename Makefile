@@ -95,7 +95,7 @@ conformance: setup
 
 accuracy: setup
 	@$(call say,Predicting every published measurement)
-	TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(PY) -m accuracy.report $(if $(MEASURED),--measured $(MEASURED)) $(if $(OUTPUT),--output $(OUTPUT))
+	TORCH_TRAINIUM_ENABLE=0 $(PY) -m accuracy.report $(if $(MEASURED),--measured $(MEASURED)) $(if $(OUTPUT),--output $(OUTPUT))
 
 lint: $(VENV)/.packages
 	@$(call say,Checking style and types)
