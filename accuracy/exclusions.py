@@ -91,6 +91,10 @@ RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
         ),
     ),
     (
+        "a collective that its source calls dominated by the launch: it says nothing of the links",
+        lambda row: row.kind == "collective" and "launch" in row.word("caution"),
+    ),
+    (
         "memory, not time",
         lambda row: row.kind == "memory" or row.unit in ("GB", "MiB", "GiB", "MB"),
     ),

@@ -121,7 +121,7 @@ def document(
         "# How accurate predicted times are",
         "",
         "Written by `make accuracy`. Each published measurement in",
-        "`torch_trainium/hardware/data/measured.csv` names a program; `accuracy/models` defines it,",
+        "`torch_trainium/hardware/data/measured.csv` names a program; `accuracy/models` has it,",
         "its operators are recorded on meta tensors, and the cost model predicts its time. No",
         "row is looked up: rules in `accuracy/kinds` read model names, shapes and units.",
         "An error is |predicted / measured - 1|. *Held-out* errors are those of constants fitted",

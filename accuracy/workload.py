@@ -228,12 +228,8 @@ def _nodes(recording: Recording, cores_per_chip: int) -> tuple[costs.ProgramNode
 def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:
     kind = _COLLECTIVES.get(call.name)
     return costs.ProgramNode(
-        call=costs.OperatorCall(
-            call.name,
-            inputs=_shapes(call.inputs),
-            outputs=_shapes(call.outputs),
-            written=call.written,
-            cost_class="collective" if kind else None,
+        call=_operator(
+            call.name, _shapes(call.inputs), _shapes(call.outputs), call.written, kind is not None
         ),
         operands=tuple(use.buffer for use in call.inputs),
         results=tuple(use.buffer for use in call.outputs),
@@ -241,7 +237,22 @@ def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:
     )
 
 
+@cache
+def _operator(
+    name: str,
+    inputs: tuple[costs.TensorShape, ...],
+    outputs: tuple[costs.TensorShape, ...],
+    written: tuple[int, ...],
+    is_collective: bool,
+) -> costs.OperatorCall:
+    cost_class = "collective" if is_collective else None
+    return costs.OperatorCall(name, inputs, outputs, written, cost_class)
+
+
 def _shapes(uses: Sequence[TensorUse]) -> tuple[costs.TensorShape, ...]:
-    return tuple(
-        costs.TensorShape(use.sizes, use.dtype, use.dense, permuted=use.permuted) for use in uses
-    )
+    return tuple(_shape(use.sizes, use.dtype, use.dense, use.permuted) for use in uses)
+
+
+@cache
+def _shape(sizes: tuple[int, ...], dtype: str, dense: bool, permuted: bool) -> costs.TensorShape:
+    return costs.TensorShape(sizes, dtype, dense, permuted=permuted)

@@ -18,6 +18,7 @@ from accuracy.models.layers import (
     rotate,
 )
 from accuracy.models.parallel import all_gather, all_reduce, heads_of, shard
+from accuracy.trace import layer_boundary
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,9 @@ class Decoder(nn.Module):
         mask = causal_mask(tokens, x.dtype) if self.how.attention == "eager" else None
         rotary = rotary_tables(positions, self.config.head_dim, x.dtype)
         for layer in self.layers:
+            layer_boundary(x)
             x = layer(x, rotary, mask)
+        layer_boundary(x)
         normed: Tensor = self.norm(x)
         if not self.config.lm_head:
             return normed

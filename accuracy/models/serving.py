@@ -24,6 +24,7 @@ from accuracy.models.layers import (
 )
 from accuracy.models.parallel import all_gather, all_reduce, heads_of, shard
 from accuracy.models.recurrence import GatedDelta, Mamba2
+from accuracy.trace import layer_boundary, region
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,9 @@ class ServingLayer(nn.Module):
 
     def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
         """[batch, tokens, hidden] to the same."""
-        normed = self.mixer_norm(x)
-        x = x + (self.mixer(normed, rotary) if self.attends else self.mixer(normed))
+        with region("attention"):
+            normed = self.mixer_norm(x)
+            x = x + (self.mixer(normed, rotary) if self.attends else self.mixer(normed))
         change: Tensor = self.ffn(self.ffn_norm(x))
         return x + change
 
@@ -153,7 +155,9 @@ class ServedDecoder(nn.Module):
         positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         rotary = rotary_tables(positions, self.config.head_dim, x.dtype)
         for layer in self.layers:
+            layer_boundary(x)
             x = layer(x, rotary)
+        layer_boundary(x)
         last = self.norm(x[:, -1])
         best, token = self.lm_head(last).max(dim=-1)
         candidates = all_gather(torch.stack((best, token.to(best.dtype))), self.step.ranks)
