@@ -30,8 +30,8 @@ def _is_under_load(row: Row) -> bool:
 
 
 def _is_generation_loop(row: Row) -> bool:
-    loops = "hf generate" in f"{row.text} {row.stack}" or "nxdi e2e" in row.text
-    return loops or "generate host loop" in row.text
+    by_python = "hf generate" in f"{row.text} {row.stack}" or "nxdi e2e" in row.text
+    return by_python and ("e2e" in row.metric or "throughput" in row.metric)
 
 
 RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (

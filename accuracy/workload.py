@@ -138,6 +138,17 @@ class HostRead:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """Time that does not depend on the stack."""
+
+    duration_s: float
+
+    def seconds(self, stack: Stack) -> float:
+        """The duration."""
+        return self.duration_s
+
+
+@dataclass(frozen=True)
 class Transfer:
     """A copy between host and device."""
 
@@ -172,17 +183,6 @@ class Sequential:
         return sum(times * part.seconds(stack) for times, part in self.parts)
 
 
-@dataclass(frozen=True)
-class Pipelined:
-    """Work of the host and of the device that overlap: the longer one counts."""
-
-    parts: tuple[Workload, ...]
-
-    def seconds(self, stack: Stack) -> float:
-        """The longest part."""
-        return max(part.seconds(stack) for part in self.parts)
-
-
 def then(*parts: Workload) -> Sequential:
     """The parts one after the other, once each."""
     return Sequential(tuple((1.0, part) for part in parts))
@@ -194,11 +194,20 @@ def eager(recording: Recording, cores_per_chip: int = 4) -> Eager:
     return Eager(costs.Program(_nodes(recording, cores_per_chip)))
 
 
+# Every part of a model.
+ALL_REGIONS = frozenset({""})
+
+
 @cache
-def graph(recording: Recording, cores_per_chip: int = 4) -> Graph:
-    """The recording as one compiled graph."""
-    program = costs.Program(_nodes(recording, cores_per_chip), outputs=recording.results)
-    return Graph(program)
+def graph(
+    recording: Recording, cores_per_chip: int = 4, fused: frozenset[str] = frozenset()
+) -> Graph:
+    """The recording as one compiled graph.
+
+    `fused` names the regions that are one hand-written kernel each; "" is the whole graph.
+    """
+    nodes = _nodes(recording, cores_per_chip, fused)
+    return Graph(costs.Program(nodes, outputs=recording.results))
 
 
 def eager_collective(collective: costs.Collective, bytes: int) -> Eager:
@@ -221,11 +230,13 @@ def group_of(kind: str, ranks: int, cores_per_chip: int) -> costs.Collective:
     return costs.Collective(kind, ranks, chips=-(-ranks // cores_per_chip))
 
 
-def _nodes(recording: Recording, cores_per_chip: int) -> tuple[costs.ProgramNode, ...]:
-    return tuple(_node(call, cores_per_chip) for call in recording.device_calls())
+def _nodes(
+    recording: Recording, cores_per_chip: int, fused: frozenset[str] = frozenset()
+) -> tuple[costs.ProgramNode, ...]:
+    return tuple(_node(call, cores_per_chip, fused) for call in recording.device_calls())
 
 
-def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:
+def _node(call: RecordedCall, cores_per_chip: int, fused: frozenset[str]) -> costs.ProgramNode:
     kind = _COLLECTIVES.get(call.name)
     return costs.ProgramNode(
         call=_operator(
@@ -234,6 +245,7 @@ def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:
         operands=tuple(use.buffer for use in call.inputs),
         results=tuple(use.buffer for use in call.outputs),
         collective=group_of(kind, call.ranks, cores_per_chip) if kind else None,
+        fused=fused == ALL_REGIONS or call.region in fused - ALL_REGIONS,
     )
 
 

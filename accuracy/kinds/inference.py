@@ -3,7 +3,14 @@
 import re
 
 from accuracy import programs
-from accuracy.kinds.stacks import DIRECT, NATIVE, cores_per_chip, target
+from accuracy.kinds.stacks import (
+    DIRECT,
+    NATIVE,
+    cores_per_chip,
+    fused_regions,
+    request_seconds,
+    target,
+)
 from accuracy.measure import Measure
 from accuracy.models.configs import DecoderConfig, find_decoder
 from accuracy.models.decoder import Forward
@@ -12,6 +19,7 @@ from accuracy.prediction import Prediction
 from accuracy.programs import DTYPES
 from accuracy.rows import Row
 from accuracy.workload import (
+    Fixed,
     HostRead,
     Launched,
     Sequential,
@@ -118,14 +126,15 @@ def _workload(row: Row, config: DecoderConfig, phase: str) -> tuple[Workload, fl
     """What a metric of the phase times, and the tokens of one sequence in it."""
     if phase == "prompt":
         step = _prompt_step(row)
-        return _step(row, config, step), float(step.tokens)
+        return then(Fixed(request_seconds(row)), _step(row, config, step)), float(step.tokens)
     token = _step(row, config, _token_step(row))
     if phase == "token":
         return token, 1.0
     made = _made_tokens(row)
     prompt = _step(row, config, _prompt_step(row))
     counted = row.count("total_len", default=made) if "e2e" in row.metric else made
-    return Sequential(((1, prompt), (made - 1, token))), float(counted)
+    parts = ((1, Fixed(request_seconds(row))), (1, prompt), (made - 1, token))
+    return Sequential(parts), float(counted)
 
 
 def _phase(row: Row) -> str | None:
@@ -155,7 +164,8 @@ def _is_device_time(row: Row) -> bool:
 
 def _step(row: Row, config: DecoderConfig, step: Step) -> Workload:
     dtype = DTYPES[row.word("dtype", "bf16")]
-    run = graph(programs.serving_step(config, step, dtype), cores_per_chip(row))
+    recording = programs.serving_step(config, step, dtype)
+    run = graph(recording, cores_per_chip(row), fused_regions(row))
     return run if _is_device_time(row) else Launched(run, _pieces(row, config))
 
 

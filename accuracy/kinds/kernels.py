@@ -16,6 +16,7 @@ from accuracy.programs import DTYPES
 from accuracy.rows import Row
 from accuracy.trace import Recording, record
 from accuracy.workload import (
+    ALL_REGIONS,
     Engine,
     Launched,
     Repeated,
@@ -67,7 +68,8 @@ def predict(row: Row) -> Prediction | None:
 def _timed(row: Row, profile: str, recording: Recording) -> Workload:
     if row.metric == "pe_active":
         return Engine(graph(recording), "tensor")
-    compiled = graph(recording)
+    by_hand = profile not in (NATIVE, LAZY, DIRECT) and "baseline" not in row.text
+    compiled = graph(recording, fused=ALL_REGIONS if by_hand else frozenset())
     if profile == NATIVE and row.word("mode") != "torch.compile":
         once = eager(recording)
         return once if _is_chain(row) else Repeated(once)

@@ -123,8 +123,9 @@ class ServingLayer(nn.Module):
         with region("attention"):
             normed = self.mixer_norm(x)
             x = x + (self.mixer(normed, rotary) if self.attends else self.mixer(normed))
-        change: Tensor = self.ffn(self.ffn_norm(x))
-        return x + change
+        with region("experts" if isinstance(self.ffn, ExpertLayer) else "ffn"):
+            change: Tensor = self.ffn(self.ffn_norm(x))
+            return x + change
 
 
 def _mixer(config: DecoderConfig, step: Step, layer: int) -> nn.Module:
