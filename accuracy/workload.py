@@ -129,6 +129,17 @@ class Launched:
 
 
 @dataclass(frozen=True)
+class LaunchLoop:
+    """The mean time of a compiled graph launched over and over, waited for at the end."""
+
+    graph: Workload
+
+    def seconds(self, stack: Stack) -> float:
+        """The host issues the next run while the device is busy with one."""
+        return max(stack.profile.compiled_issue_us / 1e6, self.graph.seconds(stack))
+
+
+@dataclass(frozen=True)
 class HostRead:
     """The host waits for the device and reads one value."""
 

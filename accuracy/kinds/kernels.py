@@ -19,6 +19,7 @@ from accuracy.workload import (
     ALL_REGIONS,
     Engine,
     Launched,
+    LaunchLoop,
     Repeated,
     Workload,
     eager,
@@ -71,14 +72,10 @@ def _timed(row: Row, profile: str, recording: Recording) -> Workload:
     by_hand = profile not in (NATIVE, LAZY, DIRECT) and "baseline" not in row.text
     compiled = graph(recording, fused=ALL_REGIONS if by_hand else frozenset())
     if profile == NATIVE and row.word("mode") != "torch.compile":
-        once = eager(recording)
-        return once if _is_chain(row) else Repeated(once)
-    is_hosted = profile in (LAZY, DIRECT) or "host loop" in row.word("timed")
-    return Launched(compiled) if is_hosted else compiled
-
-
-def _is_chain(row: Row) -> bool:
-    return "links" in row.params
+        return Repeated(eager(recording))
+    if "host loop" in row.word("timed"):
+        return LaunchLoop(compiled)
+    return Launched(compiled) if profile in (LAZY, DIRECT) else compiled
 
 
 def _recorded(kernel: Kernel) -> Recording:
