@@ -6,6 +6,7 @@ from accuracy.measure import is_known
 from accuracy.rows import Row
 
 MODELLED_CHIPS = ("trn2", "trn3")
+CORES_OF_A_CHIP = 8
 
 
 def _mentions(*words: str) -> Callable[[Row], bool]:
@@ -29,8 +30,8 @@ def _is_under_load(row: Row) -> bool:
 
 
 def _is_generation_loop(row: Row) -> bool:
-    loops = "hf generate" in f"{row.text} {row.stack}" or "nxdi e2e" in row.text
-    return loops or "generate host loop" in row.text
+    by_python = "hf generate" in f"{row.text} {row.stack}" or "nxdi e2e" in row.text
+    return by_python and ("e2e" in row.metric or "throughput" in row.metric)
 
 
 RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
@@ -64,6 +65,34 @@ RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     (
         "models whose layers the source runs one by one from Python",
         lambda row: "host heavy" in row.word("note"),
+    ),
+    (
+        "copies of many ranks at once: the host's memory is shared, which is not modelled",
+        lambda row: (
+            _mentions("copy", "host->device", "device->host")(row)
+            and (row.number("ranks", default=1) or 1) > CORES_OF_A_CHIP
+        ),
+    ),
+    (
+        "a sequencer, register or queue event: no formula of the cost model has it",
+        lambda row: (
+            row.kind == "micro"
+            and _mentions(
+                "table load",
+                "table_load",
+                "ldweights",
+                "tensor_load",
+                "register",
+                "throttle:",
+                "trigger",
+                "consumer engine",
+                "issue_time",
+            )(row)
+        ),
+    ),
+    (
+        "a collective that its source calls dominated by the launch: it says nothing of the links",
+        lambda row: row.kind == "collective" and "launch" in row.word("caution"),
     ),
     (
         "memory, not time",

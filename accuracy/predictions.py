@@ -15,7 +15,7 @@ _KINDS = {
     "infer": (inference.predict,),
     "kernel": (kernels.predict,),
     "micro": (instructions.predict,),
-    "collective": (collectives.predict,),
+    "collective": (collectives.predict, collectives.predict_copy),
     "overhead": (collectives.predict_copy,),
     "train": (training.predict,),
 }

@@ -1,6 +1,7 @@
 """Models run on meta tensors and recorded; one recording per configuration, kept in memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -11,6 +12,7 @@ from accuracy.models.decoder import Decoder, Forward
 from accuracy.models.serving import ServedDecoder, Step
 from accuracy.models.training import AdaptedDecoder, adamw, language_loss, trained
 from accuracy.models.vision import DATASETS, classifier
+from accuracy.repeat import repeated
 from accuracy.trace import Recording, record
 
 DTYPES = {
@@ -41,10 +43,7 @@ def forward(
     config: DecoderConfig, how: Forward, batch: int, tokens: int, dtype: torch.dtype
 ) -> Recording:
     """One forward pass over prompts, as Hugging Face runs it."""
-    model = built(lambda: Decoder(config, how), dtype)
-    given = _token_numbers(batch, tokens)
-    with torch.no_grad():
-        return record(lambda: model(given), list(model.parameters()))
+    return _all_layers(config, lambda c: Decoder(c, how), _token_numbers(batch, tokens), dtype)
 
 
 @cache
@@ -57,10 +56,24 @@ def read_first_logit(batch: int, tokens: int, outputs: int, dtype: torch.dtype) 
 @cache
 def serving_step(config: DecoderConfig, step: Step, dtype: torch.dtype) -> Recording:
     """One graph of a serving library."""
-    model = built(lambda: ServedDecoder(config, step), dtype)
     given = _token_numbers(step.batch, step.tokens)
+    return _all_layers(config, lambda c: ServedDecoder(c, step), given, dtype)
+
+
+def _all_layers(
+    config: DecoderConfig,
+    make: Callable[[DecoderConfig], nn.Module],
+    given: Tensor,
+    dtype: torch.dtype,
+) -> Recording:
+    """Record two groups of layers and repeat the second, or all where their kinds do not repeat."""
+    groups, rest = divmod(config.layers, config.period)
+    is_short = groups < 3 or rest > 0
+    built_config = config if is_short else replace(config, layers=2 * config.period)
+    model = built(lambda: make(built_config), dtype)
     with torch.no_grad():
-        return record(lambda: model(given), list(model.parameters()))
+        recording = record(lambda: model(given), list(model.parameters()))
+    return recording if is_short else repeated(recording, groups)
 
 
 @cache
@@ -72,7 +85,7 @@ def adapter_micro_batch(
     given = _token_numbers(batch, tokens)
 
     def run() -> list[Tensor | None]:
-        language_loss(model(given), given).backward()
+        torch.autograd.backward(language_loss(model(given), given))
         return [p.grad for p in trained(model)]
 
     return record(run, list(model.parameters()))
@@ -97,7 +110,7 @@ def classifier_step(dataset: str, kind: str, batch: int) -> Recording:
 
     def run() -> Tensor:
         loss = nn.functional.cross_entropy(model(images), labels)
-        loss.backward()
+        torch.autograd.backward(loss)
         with torch.no_grad():
             adamw(list(model.parameters()))
         return loss

@@ -63,6 +63,9 @@ class Row:
             value = self.params.get(name)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return value
+            approximate = re.match(r"~(\d+)", value) if isinstance(value, str) else None
+            if approximate:
+                return float(approximate.group(1))
         return default
 
     def count(self, *names: str, default: int) -> int:

@@ -6,7 +6,9 @@ identity of every tensor, so one recording gives the operators of eager mode and
 that a compiler sees.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +38,19 @@ class RecordedCall:
     written: tuple[int, ...]
     is_view: bool
     ranks: int
+    # The part of the model that issued it, where the model names parts.
+    region: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where a layer begins or the last one ends: a position in the calls, and what it reads."""
+
+    position: int
+    buffer: int
+
+
+@dataclass(frozen=True, eq=False)
 class Recording:
     """The operators of one run. `given` and `results` are buffers; parameters are given."""
 
@@ -46,6 +58,7 @@ class Recording:
     given: frozenset[int]
     parameters: frozenset[int]
     results: frozenset[int]
+    boundaries: tuple["Boundary", ...] = ()
 
     def device_calls(self) -> tuple[RecordedCall, ...]:
         """The calls that leave the host: all but views."""
@@ -55,21 +68,54 @@ class Recording:
 def record(run: Callable[[], object], parameters: Sequence[torch.Tensor] = ()) -> Recording:
     """Run `run` on meta tensors and record its operators; what it returns are the results."""
     recorder = _Recorder()
+    token = _recorder.set(recorder)
     weights = frozenset(recorder.buffer(p) for p in parameters)
-    with recorder:
-        returned = run()
+    try:
+        with recorder:
+            returned = run()
+    finally:
+        _recorder.reset(token)
     results = frozenset(
         recorder.buffer(leaf) for leaf in tree_leaves(returned) if isinstance(leaf, torch.Tensor)
     )
     made = {use.buffer for call in recorder.calls if not call.is_view for use in call.outputs}
     used = {use.buffer for call in recorder.calls for use in call.inputs}
-    return Recording(tuple(recorder.calls), frozenset(used - made), weights, results)
+    return Recording(
+        calls=tuple(recorder.calls),
+        given=frozenset(used - made),
+        parameters=weights,
+        results=results,
+        boundaries=tuple(recorder.boundaries),
+    )
 
 
-class _Recorder(TorchDispatchMode):
+def layer_boundary(x: torch.Tensor) -> None:
+    """Models call it with what each layer reads, and with what the last one wrote."""
+    recorder = _recorder.get()
+    if recorder is not None:
+        recorder.boundaries.append(Boundary(len(recorder.calls), recorder.buffer(x)))
+
+
+@contextmanager
+def region(name: str) -> Iterator[None]:
+    """Models name the part that the operators inside belong to."""
+    recorder = _recorder.get()
+    before = "" if recorder is None else recorder.region
+    if recorder is not None:
+        recorder.region = name
+    try:
+        yield
+    finally:
+        if recorder is not None:
+            recorder.region = before
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[RecordedCall] = []
+        self.boundaries: list[Boundary] = []
+        self.region = ""
         self._buffers: dict[int, int] = {}
         # A freed storage would give its address to another one.
         self._alive: list[torch.Tensor] = []
@@ -98,6 +144,7 @@ class _Recorder(TorchDispatchMode):
                 written=tuple(i for i, tensor in enumerate(given) if id(tensor) in changed),
                 is_view=_shares(given, fresh),
                 ranks=_ranks(args, kwargs) if func.namespace == "_c10d_functional" else 1,
+                region=self.region,
             )
         )
         return returned
@@ -116,6 +163,8 @@ class _Recorder(TorchDispatchMode):
             self.buffer(tensor), tuple(tensor.shape), dtype, _is_dense(tensor), _is_permuted(tensor)
         )
 
+
+_recorder: ContextVar[_Recorder | None] = ContextVar("recorder", default=None)
 
 # Bookkeeping of the tracer and of functional collectives; no device sees them.
 _UNSEEN = {"aten::detach", "_c10d_functional::wait_tensor", "aten::_assert_async.msg"}

@@ -6,7 +6,7 @@ A workload is what one measurement timed. It is built once and evaluated many ti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol
 
 from accuracy.trace import RecordedCall, Recording, TensorUse
@@ -81,15 +81,21 @@ class Engine:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of an engine on `columns` elements a lane, from issue to result."""
+    """One instruction of an engine on `columns` elements a lane.
+
+    `follows`: the time until the next one starts, instead of from issue to result.
+    """
 
     engine: str
     columns: float
     cycles: float = 1.0
+    follows: bool = False
 
     def seconds(self, stack: Stack) -> float:
-        """Latency of the instruction."""
-        return stack.model.instruction_ns(self.engine, self.columns, self.cycles) / 1e9
+        """Latency of the instruction, or its interval."""
+        latency_ns = stack.model.instruction_ns(self.engine, self.columns, self.cycles)
+        fixed_ns = stack.model.instruction_ns(self.engine, 0) if self.follows else 0.0
+        return (latency_ns - fixed_ns) / 1e9
 
 
 @dataclass(frozen=True)
@@ -108,14 +114,18 @@ class Descriptors:
 
 @dataclass(frozen=True)
 class Launched:
-    """A compiled graph as the host sees it: issued, run, waited for."""
+    """A compiled graph as the host sees it: issued, run, waited for.
+
+    `pieces`: programs that it is cut into, launched one after the other.
+    """
 
     graph: Workload
+    pieces: int = 1
 
     def seconds(self, stack: Stack) -> float:
-        """Issue and launch, then the device."""
+        """Issue and launch of every piece, then the device."""
         overhead_us = stack.profile.compiled_issue_us + stack.profile.compiled_launch_us
-        return overhead_us / 1e6 + self.graph.seconds(stack)
+        return self.pieces * overhead_us / 1e6 + self.graph.seconds(stack)
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,17 @@ class HostRead:
     def seconds(self, stack: Stack) -> float:
         """Synchronization and a small copy."""
         return (stack.profile.synchronize_us + stack.profile.host_read_us) / 1e6
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Time that does not depend on the stack."""
+
+    duration_s: float
+
+    def seconds(self, stack: Stack) -> float:
+        """The duration."""
+        return self.duration_s
 
 
 @dataclass(frozen=True)
@@ -162,31 +183,31 @@ class Sequential:
         return sum(times * part.seconds(stack) for times, part in self.parts)
 
 
-@dataclass(frozen=True)
-class Pipelined:
-    """Work of the host and of the device that overlap: the longer one counts."""
-
-    parts: tuple[Workload, ...]
-
-    def seconds(self, stack: Stack) -> float:
-        """The longest part."""
-        return max(part.seconds(stack) for part in self.parts)
-
-
 def then(*parts: Workload) -> Sequential:
     """The parts one after the other, once each."""
     return Sequential(tuple((1.0, part) for part in parts))
 
 
+@cache
 def eager(recording: Recording, cores_per_chip: int = 4) -> Eager:
     """The recording as operators of eager mode."""
     return Eager(costs.Program(_nodes(recording, cores_per_chip)))
 
 
-def graph(recording: Recording, cores_per_chip: int = 4) -> Graph:
-    """The recording as one compiled graph."""
-    program = costs.Program(_nodes(recording, cores_per_chip), outputs=recording.results)
-    return Graph(program)
+# Every part of a model.
+ALL_REGIONS = frozenset({""})
+
+
+@cache
+def graph(
+    recording: Recording, cores_per_chip: int = 4, fused: frozenset[str] = frozenset()
+) -> Graph:
+    """The recording as one compiled graph.
+
+    `fused` names the regions that are one hand-written kernel each; "" is the whole graph.
+    """
+    nodes = _nodes(recording, cores_per_chip, fused)
+    return Graph(costs.Program(nodes, outputs=recording.results))
 
 
 def eager_collective(collective: costs.Collective, bytes: int) -> Eager:
@@ -209,27 +230,41 @@ def group_of(kind: str, ranks: int, cores_per_chip: int) -> costs.Collective:
     return costs.Collective(kind, ranks, chips=-(-ranks // cores_per_chip))
 
 
-def _nodes(recording: Recording, cores_per_chip: int) -> tuple[costs.ProgramNode, ...]:
-    return tuple(_node(call, cores_per_chip) for call in recording.device_calls())
+def _nodes(
+    recording: Recording, cores_per_chip: int, fused: frozenset[str] = frozenset()
+) -> tuple[costs.ProgramNode, ...]:
+    return tuple(_node(call, cores_per_chip, fused) for call in recording.device_calls())
 
 
-def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:
+def _node(call: RecordedCall, cores_per_chip: int, fused: frozenset[str]) -> costs.ProgramNode:
     kind = _COLLECTIVES.get(call.name)
     return costs.ProgramNode(
-        call=costs.OperatorCall(
-            call.name,
-            inputs=_shapes(call.inputs),
-            outputs=_shapes(call.outputs),
-            written=call.written,
-            cost_class="collective" if kind else None,
+        call=_operator(
+            call.name, _shapes(call.inputs), _shapes(call.outputs), call.written, kind is not None
         ),
         operands=tuple(use.buffer for use in call.inputs),
         results=tuple(use.buffer for use in call.outputs),
         collective=group_of(kind, call.ranks, cores_per_chip) if kind else None,
+        fused=fused == ALL_REGIONS or call.region in fused - ALL_REGIONS,
     )
+
+
+@cache
+def _operator(
+    name: str,
+    inputs: tuple[costs.TensorShape, ...],
+    outputs: tuple[costs.TensorShape, ...],
+    written: tuple[int, ...],
+    is_collective: bool,
+) -> costs.OperatorCall:
+    cost_class = "collective" if is_collective else None
+    return costs.OperatorCall(name, inputs, outputs, written, cost_class)
 
 
 def _shapes(uses: Sequence[TensorUse]) -> tuple[costs.TensorShape, ...]:
-    return tuple(
-        costs.TensorShape(use.sizes, use.dtype, use.dense, permuted=use.permuted) for use in uses
-    )
+    return tuple(_shape(use.sizes, use.dtype, use.dense, use.permuted) for use in uses)
+
+
+@cache
+def _shape(sizes: tuple[int, ...], dtype: str, dense: bool, permuted: bool) -> costs.TensorShape:
+    return costs.TensorShape(sizes, dtype, dense, permuted=permuted)

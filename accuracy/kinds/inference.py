@@ -1,18 +1,25 @@
 """Language models: a forward pass as Hugging Face runs it, and graphs of serving libraries."""
 
 import re
-from dataclasses import replace
 
 from accuracy import programs
-from accuracy.kinds.stacks import NATIVE, cores_per_chip, target
+from accuracy.kinds.stacks import (
+    DIRECT,
+    NATIVE,
+    cores_per_chip,
+    fused_regions,
+    request_seconds,
+    target,
+)
 from accuracy.measure import Measure
 from accuracy.models.configs import DecoderConfig, find_decoder
 from accuracy.models.decoder import Forward
 from accuracy.models.serving import Step
-from accuracy.prediction import Prediction, Target
+from accuracy.prediction import Prediction
 from accuracy.programs import DTYPES
 from accuracy.rows import Row
 from accuracy.workload import (
+    Fixed,
     HostRead,
     Launched,
     Sequential,
@@ -82,7 +89,7 @@ def _embedding(row: Row, config: DecoderConfig) -> Prediction:
         row=row,
         target=target(row),
         family="compiled prefill",
-        workload=Launched(graph(run)),
+        workload=Launched(graph(run), _pieces(row, config)),
         measure=Measure(row.unit, batch * tokens),
         configuration=(config.name, batch, tokens, dtype, row.chip, row.metric),
     )
@@ -90,44 +97,44 @@ def _embedding(row: Row, config: DecoderConfig) -> Prediction:
 
 def _serving(row: Row, config: DecoderConfig) -> Prediction | None:
     phase = _phase(row)
-    if phase is None:
+    if phase is None or (phase == "prompt" and not _states_prompt(row)):
         return None
-    prompt, token = (_step(row, config, step) for step in (_prompt_step(row), _token_step(row)))
     active = row.count("batch", "concurrency", default=1)
-    family, amount = "decode", float(active)
-    workload: Workload = token
-    if phase == "prompt":
-        family, workload, amount = "serving prefill", prompt, float(_prompt_step(row).tokens)
-    elif phase == "whole":
-        made = _made_tokens(row)
-        workload = Sequential(((1, prompt), (made - 1, token)))
-        amount = made * active
-        if "e2e" in row.metric:
-            amount = row.count("total_len", "seq", default=made) * active
+    prompt, token = _prompt_step(row), _token_step(row)
+    workload, amount = _workload(row, config, phase)
     return Prediction(
         row=row,
-        target=_serving_target(row),
-        family=family,
+        target=target(row),
+        family="serving prefill" if phase == "prompt" else "decode",
         workload=workload,
-        measure=Measure(row.unit, amount),
+        measure=Measure(row.unit, amount * active),
         configuration=(
             config.name,
             phase,
-            _prompt_step(row),
-            _token_step(row),
+            prompt,
+            token,
             active,
             row.word("dtype", "bf16"),
-            row.chip,
-            row.logical_core_size,
+            target(row),
             "device" if _is_device_time(row) else "host",
             row.unit,
         ),
     )
 
 
-def _serving_target(row: Row) -> Target:
-    found = target(row)
-    return replace(found, profile=target(row).profile)
+def _workload(row: Row, config: DecoderConfig, phase: str) -> tuple[Workload, float]:
+    """What a metric of the phase times, and the tokens of one sequence in it."""
+    if phase == "prompt":
+        step = _prompt_step(row)
+        return then(Fixed(request_seconds(row)), _step(row, config, step)), float(step.tokens)
+    token = _step(row, config, _token_step(row))
+    if phase == "token":
+        return token, 1.0
+    made = _made_tokens(row)
+    prompt = _step(row, config, _prompt_step(row))
+    counted = row.count("total_len", default=made) if "e2e" in row.metric else made
+    parts = ((1, Fixed(request_seconds(row))), (1, prompt), (made - 1, token))
+    return Sequential(parts), float(counted)
 
 
 def _phase(row: Row) -> str | None:
@@ -137,13 +144,17 @@ def _phase(row: Row) -> str | None:
         return "whole"
     if _PROMPT.search(metric):
         return "prompt"
-    if metric == "output_tokens_per_s" and row.number("osl"):
+    if metric == "output_tokens_per_s" and row.number("osl") and _states_prompt(row):
         return "whole"
     if _TOKEN.search(metric):
         return "token"
     if _PROMPT.search(text):
         return "prompt"
     return "token" if _TOKEN.search(text) else None
+
+
+def _states_prompt(row: Row) -> bool:
+    return row.number("isl", "input_len", "seq", "seq_len", "total_len") is not None
 
 
 def _is_device_time(row: Row) -> bool:
@@ -153,8 +164,14 @@ def _is_device_time(row: Row) -> bool:
 
 def _step(row: Row, config: DecoderConfig, step: Step) -> Workload:
     dtype = DTYPES[row.word("dtype", "bf16")]
-    run = graph(programs.serving_step(config, step, dtype), cores_per_chip(row))
-    return run if _is_device_time(row) else Launched(run)
+    recording = programs.serving_step(config, step, dtype)
+    run = graph(recording, cores_per_chip(row), fused_regions(row))
+    return run if _is_device_time(row) else Launched(run, _pieces(row, config))
+
+
+def _pieces(row: Row, config: DecoderConfig) -> int:
+    """NKIPy's models launch one program a layer; other libraries one for the whole model."""
+    return config.layers if target(row).profile == DIRECT else 1
 
 
 def _token_step(row: Row) -> Step:

@@ -28,13 +28,18 @@ def predict(row: Row) -> Prediction | None:
         family="instructions",
         workload=workload,
         measure=Measure(row.unit, row.number("bytes", default=1) or 1),
-        configuration=(row.chip, workload, _state(row)),
+        configuration=(row.id,),
     )
 
 
 def _state(row: Row) -> str:
     """A throttled array is another state of the hardware, not another version."""
     return "throttled" if "throttled" in row.text and "unthrottled" not in row.text else ""
+
+
+def _follows(row: Row) -> bool:
+    """Whether the source times one instruction after another, not from issue to result."""
+    return row.metric in ("issue_interval", "mean_instruction_time")
 
 
 def _columns(row: Row) -> float | None:
@@ -49,7 +54,7 @@ def _last_dimension(text: str) -> float | None:
 def _compute(engine: str, cycles: float) -> Builder:
     def build(row: Row) -> Workload | None:
         columns = _columns(row)
-        return None if columns is None else Instruction(engine, columns, cycles)
+        return None if columns is None else Instruction(engine, columns, cycles, _follows(row))
 
     return build
 
@@ -60,7 +65,7 @@ def _matmul(row: Row) -> Workload | None:
         return None
     passes = row.number("passes", default=1) or 1
     slowdown = 2.0 if _state(row) else 1.0
-    return Instruction("tensor", max(columns, 64), passes * slowdown)
+    return Instruction("tensor", max(columns, 64), passes * slowdown, _follows(row))
 
 
 def _descriptor(row: Row) -> Workload | None:

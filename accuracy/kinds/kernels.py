@@ -16,6 +16,7 @@ from accuracy.programs import DTYPES
 from accuracy.rows import Row
 from accuracy.trace import Recording, record
 from accuracy.workload import (
+    ALL_REGIONS,
     Engine,
     Launched,
     Repeated,
@@ -57,7 +58,8 @@ def predict(row: Row) -> Prediction | None:
             _core_size(row),
             where.profile,
             row.metric,
-            _version_free(names),
+            row.word("mode"),
+            () if "attn" in row.text else names,
             _shared_heads(row, shapes),
         ),
     )
@@ -66,7 +68,8 @@ def predict(row: Row) -> Prediction | None:
 def _timed(row: Row, profile: str, recording: Recording) -> Workload:
     if row.metric == "pe_active":
         return Engine(graph(recording), "tensor")
-    compiled = graph(recording)
+    by_hand = profile not in (NATIVE, LAZY, DIRECT) and "baseline" not in row.text
+    compiled = graph(recording, fused=ALL_REGIONS if by_hand else frozenset())
     if profile == NATIVE and row.word("mode") != "torch.compile":
         once = eager(recording)
         return once if _is_chain(row) else Repeated(once)
@@ -95,13 +98,9 @@ def _moved_bytes(recording: Recording) -> float:
     return float(sum(sizes.values()))
 
 
-def _version_free(names: tuple[str, ...]) -> tuple[str, ...]:
-    return names
-
-
 def _core_size(row: Row) -> int | None:
     """Sources are not sure of the core size of some versions, so they do not part them."""
-    return None if "lnc_confidence" in row.params or "tkg" in row.text else row.logical_core_size
+    return None if "attn" in row.text or "moe" in row.text else row.logical_core_size
 
 
 def _shared_heads(row: Row, shapes: tuple[object, ...]) -> object:

@@ -4,6 +4,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from math import lcm
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ class DecoderConfig:
     def is_expert_layer(self, layer: int) -> bool:
         """Whether a layer has experts."""
         return self.experts is not None and (layer + 1) % self.experts.every == 0
+
+    @property
+    def period(self) -> int:
+        """After how many layers their kinds repeat; all of them if they do not."""
+        kinds = [2 if self.window else 1]
+        if self.experts is not None:
+            kinds.append(self.experts.every)
+        if self.recurrence is not None:
+            irregular = self.recurrence.attention_layers
+            kinds.append(self.layers if irregular else self.recurrence.attention_every)
+        return lcm(*kinds)
 
     def is_recurrent_layer(self, layer: int) -> bool:
         """Whether a layer has a recurrence in place of attention."""

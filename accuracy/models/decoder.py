@@ -18,6 +18,7 @@ from accuracy.models.layers import (
     rotate,
 )
 from accuracy.models.parallel import all_gather, all_reduce, heads_of, shard
+from accuracy.trace import layer_boundary
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,12 @@ class Attention(nn.Module):
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = (torch.cat([x.new_empty(0), new], dim=-2) for new in (k, v))
         if self.how.attention == "sdpa":
-            attended = self._fused(q, k, v)
+            attended = fused_attention(q, k, v, None, causal=True)
         else:
-            repeated = (repeat_heads(states, self.groups) for states in (k, v))
-            attended = explicit_attention(q, *repeated, mask)
+            k, v = repeat_heads(k, self.groups), repeat_heads(v, self.groups)
+            attended = explicit_attention(q, k, v, mask)
         merged = attended.transpose(1, 2).contiguous().reshape(batch, tokens, -1)
         return all_reduce(self.out(merged), self.how.ranks)
-
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return fused_attention(q, k, v, None, causal=True)
 
 
 class Layer(nn.Module):
@@ -79,7 +77,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """[batch, tokens, hidden] to the same."""
         x = x + self.attention(self.attention_norm(x), rotary, mask)
-        return x + self.ffn(self.ffn_norm(x))
+        change: Tensor = self.ffn(self.ffn_norm(x))
+        return x + change
 
 
 class Decoder(nn.Module):
@@ -103,11 +102,13 @@ class Decoder(nn.Module):
         mask = causal_mask(tokens, x.dtype) if self.how.attention == "eager" else None
         rotary = rotary_tables(positions, self.config.head_dim, x.dtype)
         for layer in self.layers:
+            layer_boundary(x)
             x = layer(x, rotary, mask)
-        x = self.norm(x)
+        layer_boundary(x)
+        normed: Tensor = self.norm(x)
         if not self.config.lm_head:
-            return x
-        logits: Tensor = self.lm_head(x)
+            return normed
+        logits: Tensor = self.lm_head(normed)
         if self.how.shard_lm_head:
             parts = all_gather(logits, self.how.ranks).chunk(self.how.ranks)
             logits = torch.cat(parts, dim=-1)

@@ -174,7 +174,8 @@ def attention_block(block: AttentionBlock, tokens: int, cached: int, dtype: torc
     positions = torch.empty(1, tokens, dtype=torch.int64, device="meta")
 
     def run(x: Tensor, w: Tensor, out: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        parts = F.linear(x, w).reshape(1, tokens, -1, size).split([heads, kv_heads, kv_heads], 2)
+        projected = F.linear(x, w).reshape(1, tokens, -1, size)
+        parts = torch.split(projected, [heads, kv_heads, kv_heads], 2)
         q, k, v = (part.transpose(1, 2) for part in parts)
         if block.qk_norm:
             q, k = norm(q), norm(k)

@@ -84,7 +84,8 @@ class GatedDelta(nn.Module):
     def _chunks(
         self, q: Tensor, k: Tensor, keys: Tensor, values: Tensor, scores: Tensor, decay: Tensor
     ) -> Tensor:
-        state, outputs = self.state, []
+        state: Tensor = self.state
+        outputs = []
         for chunk in range(q.shape[2]):
             new = values[:, :, chunk] - torch.matmul(keys[:, :, chunk], state)
             carried = torch.matmul(q[:, :, chunk], state)
@@ -117,10 +118,10 @@ class Mamba2(nn.Module):
         """[batch, tokens, hidden] to the same, summed over the ranks."""
         batch, tokens, _ = x.shape
         shape = self.shape
-        gate, mixed, decay = self.project(x).split(self.widths, dim=-1)
+        gate, mixed, decay = torch.split(self.project(x), self.widths, dim=-1)
         mixed = causal_convolution(mixed.transpose(1, 2), self.conv).transpose(1, 2)
         keys = shape.key_heads * shape.key_dim
-        v, k, q = mixed.split([self.widths[0], keys, keys], dim=-1)
+        v, k, q = torch.split(mixed, [self.widths[0], keys, keys], dim=-1)
         v = v.reshape(batch, tokens, self.heads, -1).transpose(1, 2).float()
         k, q = (t.reshape(batch, tokens, 1, -1).transpose(1, 2).float() for t in (k, q))
         k, q = (t.expand(-1, self.heads, -1, -1) for t in (k, q))
@@ -141,7 +142,8 @@ class Mamba2(nn.Module):
         decays = (decay - decay.transpose(-1, -2)).exp()
         inside = torch.matmul(torch.matmul(q, k.transpose(-1, -2)) * decays, v)
         added = torch.matmul((k * (decay[..., -1:, :] - decay).exp()).transpose(-1, -2), v)
-        state, carried = self.state, []
+        state: Tensor = self.state
+        carried = []
         for chunk in range(q.shape[2]):
             carried.append(torch.matmul(q[:, :, chunk] * decay[:, :, chunk].exp(), state))
             state = state * decay[:, :, chunk, -1:].exp() + added[:, :, chunk]

@@ -24,6 +24,7 @@ from accuracy.models.layers import (
 )
 from accuracy.models.parallel import all_gather, all_reduce, heads_of, shard
 from accuracy.models.recurrence import GatedDelta, Mamba2
+from accuracy.trace import layer_boundary, region
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,12 @@ class ServingLayer(nn.Module):
 
     def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
         """[batch, tokens, hidden] to the same."""
-        normed = self.mixer_norm(x)
-        x = x + (self.mixer(normed, rotary) if self.attends else self.mixer(normed))
-        return x + self.ffn(self.ffn_norm(x))
+        with region("attention"):
+            normed = self.mixer_norm(x)
+            x = x + (self.mixer(normed, rotary) if self.attends else self.mixer(normed))
+        with region("experts" if isinstance(self.ffn, ExpertLayer) else "ffn"):
+            change: Tensor = self.ffn(self.ffn_norm(x))
+            return x + change
 
 
 def _mixer(config: DecoderConfig, step: Step, layer: int) -> nn.Module:
@@ -152,7 +156,9 @@ class ServedDecoder(nn.Module):
         positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         rotary = rotary_tables(positions, self.config.head_dim, x.dtype)
         for layer in self.layers:
+            layer_boundary(x)
             x = layer(x, rotary)
+        layer_boundary(x)
         last = self.norm(x[:, -1])
         best, token = self.lm_head(last).max(dim=-1)
         candidates = all_gather(torch.stack((best, token.to(best.dtype))), self.step.ranks)

@@ -1,6 +1,7 @@
 """Training steps: forward, loss, backward and optimizer of decoders and classifiers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,8 @@ class LowRankLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The frozen product plus the scaled adapter."""
         adapted: Tensor = self.up(self.down(F.dropout(x, 0.05))) * 2.0
-        return self.frozen(x) + adapted
+        product: Tensor = self.frozen(x)
+        return product + adapted
 
 
 class AdaptedDecoder(nn.Module):
@@ -32,26 +34,28 @@ class AdaptedDecoder(nn.Module):
 
     def __init__(self, config: DecoderConfig, ranks: int, rank: int, *, recompute: bool) -> None:
         super().__init__()
-        self.recompute = recompute
         self.decoder = Decoder(config, Forward(attention="sdpa", ranks=ranks, shard_lm_head=True))
         self.decoder.requires_grad_(False)
         for layer in self.decoder.layers:
-            for part in (layer.attention, layer.ffn):
+            for part in [module for module in layer.modules() if _has_projections(module)]:
                 for name, child in list(part.named_children()):
                     if isinstance(child, Linear):
                         setattr(part, name, LowRankLinear(child, rank))
+            if recompute:
+                layer.forward = _recomputed(layer.forward)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of every position."""
-        if self.recompute:
-            for layer in self.decoder.layers:
-                layer.forward = _recomputed(layer.forward)
         logits: Tensor = self.decoder(tokens)
         return logits
 
 
-def _recomputed(forward: object) -> object:
-    def run(*args: Tensor) -> object:
+def _has_projections(module: nn.Module) -> bool:
+    return any(isinstance(child, Linear) for child in module.children())
+
+
+def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
         return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False)
 
     return run

@@ -49,7 +49,8 @@ class ConvolutionalNet(nn.Module):
         """[batch, channels, side, side] to logits."""
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.max_pool2d(torch.relu(norm(convolution(x))), 2)
-        return self.out(torch.relu(self.hidden(x.flatten(1))))
+        logits: Tensor = self.out(torch.relu(self.hidden(x.flatten(1))))
+        return logits
 
 
 class EncoderBlock(nn.Module):
@@ -70,7 +71,8 @@ class EncoderBlock(nn.Module):
         weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
         mixed = (weights @ v).transpose(1, 2).reshape(batch, tokens, width)
         x = x + self.out(mixed)
-        return x + self.down(F.gelu(self.up(self.norms[1](x))))
+        refined: Tensor = self.down(F.gelu(self.up(self.norms[1](x))))
+        return x + refined
 
 
 class VisionTransformer(nn.Module):
@@ -93,7 +95,8 @@ class VisionTransformer(nn.Module):
         x = torch.cat([self.token.expand(len(x), -1, -1), x], dim=1) + self.positions
         for block in self.blocks:
             x = block(x)
-        return self.out(self.norm(x)[:, 0])
+        logits: Tensor = self.out(self.norm(x)[:, 0])
+        return logits
 
 
 class Perceptron(nn.Module):
@@ -107,7 +110,8 @@ class Perceptron(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[batch, channels, side, side] to logits."""
         x = torch.relu(self.first(x.flatten(1)))
-        return self.out(torch.relu(self.second(x)))
+        logits: Tensor = self.out(torch.relu(self.second(x)))
+        return logits
 
 
 def classifier(dataset: str, kind: str) -> nn.Module:
