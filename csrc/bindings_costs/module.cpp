@@ -89,8 +89,8 @@ class Call {
   int64_t result_bytes_;
 };
 
-// call, producers, is an output, collective and (ranks, chips, nodes)
-using NodeRecord = std::tuple<std::shared_ptr<Call>, std::vector<int32_t>, bool, std::string,
+// call, producers, is an output, is fused, collective and (ranks, chips, nodes)
+using NodeRecord = std::tuple<std::shared_ptr<Call>, std::vector<int32_t>, bool, bool, std::string,
                               std::tuple<int32_t, int32_t, int32_t>>;
 
 ReplicaGroup group_of(const std::tuple<int32_t, int32_t, int32_t>& group) {
@@ -102,7 +102,7 @@ class Program {
  public:
   explicit Program(std::vector<NodeRecord> records) : records_(std::move(records)) {
     nodes_.reserve(records_.size());
-    for (const auto& [call, producers, is_output, collective, group] : records_) {
+    for (const auto& [call, producers, is_output, is_fused, collective, group] : records_) {
       const OperatorCall view = call->view();
       if (static_cast<int>(producers.size()) != view.operand_count) {
         throw std::invalid_argument("every operand needs a producer or -1");
@@ -113,7 +113,7 @@ class Program {
           throw std::invalid_argument("a producer must come before its reader");
         }
       }
-      nodes_.push_back({view, producers.data(), is_output,
+      nodes_.push_back({view, producers.data(), is_output, is_fused,
                         named<Collective>(kCollectiveNames, collective, "collective"),
                         group_of(group)});
     }
@@ -182,9 +182,9 @@ PYBIND11_MODULE(_costs, module) {
            })
       .def("descriptor_ns", &CostModel::descriptor_ns)
       .def("transfer",
-           [](const CostModel& model, int64_t bytes, bool to_device) {
-             return model.transfer(bytes,
-                                   to_device ? Direction::kHostToDevice : Direction::kDeviceToHost);
+           [](const CostModel& model, int64_t bytes, bool to_device, int ranks) {
+             const auto direction = to_device ? Direction::kHostToDevice : Direction::kDeviceToHost;
+             return model.transfer(bytes, direction, ranks);
            })
       .def("collective", [](const CostModel& model, const std::string& kind, int64_t bytes,
                             const std::tuple<int32_t, int32_t, int32_t>& group) {

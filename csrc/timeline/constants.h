@@ -46,6 +46,7 @@ namespace torch_trainium::timeline {
   _(node_link_gbps)                      \
   _(node_step_ns)                        \
   _(host_link_gbps)                      \
+  _(host_shared_gbps)                    \
   _(host_transfer_ns)                    \
   _(host_memory_gbps)
 
@@ -53,9 +54,13 @@ namespace torch_trainium::timeline {
   _(tensor_efficiency)                         \
   _(hbm_efficiency)                            \
   _(stream_efficiency)                         \
+  _(gather_piece_bytes)                        \
+  _(eager_exposed_fraction)                    \
   _(kernel_exposed_fraction)                   \
   _(graph_exposed_fraction)                    \
+  _(program_start_ns)                          \
   _(eager_program_ns)                          \
+  _(kernel_operator_latency_ns)                \
   _(operator_latency_ns)                       \
   _(collective_start_ns)                       \
   _(bulk_collective_start_ns)

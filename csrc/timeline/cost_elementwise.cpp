@@ -43,7 +43,7 @@ void pointwise_work(const Constants& c, const OperatorCall& call, Work& work) {
 
 void activation_work(const Constants& c, const OperatorCall& call, Work& work) {
   const double elements = largest_elements(call);
-  work.on(Engine::kScalar) += scalar_ns(c, elements, 1) + c.scalar_table_load_ns;
+  work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   if (wide_inputs(call) >= 2) {  // backward: times the gradient
     work.on(Engine::kVector) += vector_ns(c, elements, binary_cycles(call));
   }

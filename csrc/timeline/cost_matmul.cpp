@@ -65,6 +65,8 @@ Factors factors(const OperatorCall& call) {
   return is_product(*b, *third) ? Factors{b, third} : Factors{a, b};
 }
 
+}  // namespace
+
 MatrixProduct product_of(const OperatorCall& call) {
   MatrixProduct product;
   const auto [left, right] = factors(call);
@@ -86,8 +88,6 @@ MatrixProduct product_of(const OperatorCall& call) {
       std::ceil(static_cast<double>(right->elements) / (product.batch * product.depth));
   return product;
 }
-
-}  // namespace
 
 double tensor_ns(const Constants& c, const MatrixProduct& product) {
   const double depth_tiles = std::ceil(product.depth / c.tensor_rows);

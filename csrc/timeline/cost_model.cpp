@@ -118,9 +118,10 @@ Cost CostModel::eager(const OperatorCall& call) const {
   }
   work.on(Engine::kDma) += bytes / stream_gbps(c, c.hbm_efficiency);
   work.on(Engine::kTensor) += eager_layout_ns(c, call);
+  if (work.on(Engine::kScalar) > 0) work.latency_ns += c.scalar_table_load_ns;
   // The first read and the last write hide behind nothing.
   work.latency_ns += c.eager_program_ns + 2 * c.dma_startup_ns;
-  return cost_of(work, work.latency_ns + combined_ns(work, c.kernel_exposed_fraction), bytes);
+  return cost_of(work, work.latency_ns + combined_ns(work, c.eager_exposed_fraction), bytes);
 }
 
 bool is_same_program(const OperatorCall& one, const OperatorCall& other) {
@@ -175,9 +176,10 @@ double CostModel::descriptor_ns(double bytes, bool is_software) const {
   return is_software ? std::max(transfer_ns, c.dma_software_descriptor_ns) : transfer_ns;
 }
 
-Cost CostModel::transfer(int64_t bytes, Direction) const {
-  const double ns =
-      constants_.host_transfer_ns + static_cast<double>(bytes) / constants_.host_link_gbps;
+Cost CostModel::transfer(int64_t bytes, Direction, int ranks) const {
+  const Constants& c = constants_;
+  const double gbps = std::min(c.host_link_gbps, c.host_shared_gbps / std::max(1, ranks));
+  const double ns = c.host_transfer_ns + static_cast<double>(bytes) / gbps;
   Cost cost = cost_of({}, ns, static_cast<double>(bytes));
   cost.bound = Bound::kHost;
   return cost;

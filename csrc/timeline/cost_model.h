@@ -59,6 +59,8 @@ struct ProgramNode {
   const int32_t* producers;
   // The result is read after the graph ends.
   bool is_output = false;
+  // Belongs to the hand-written kernel of the node before, which orders its engines itself.
+  bool is_fused = false;
   // Where the operator is a collective (cost class kCollective).
   Collective collective = Collective::kAllReduce;
   ReplicaGroup group;
@@ -79,7 +81,8 @@ class CostModel {
   // Picoseconds from the first issue to the end of the last node, each an eager program: the
   // host issues one after the other, the device runs them in order and changes programs.
   int64_t eager_run(const ProgramNode* nodes, int count, const Profile& profile) const;
-  Cost transfer(int64_t bytes, Direction direction) const;
+  // While `ranks` of the host's cores copy at once.
+  Cost transfer(int64_t bytes, Direction direction, int ranks = 1) const;
   // `bytes` is the size of the whole tensor: the result of an all-gather, the input of the others.
   Cost collective(Collective kind, int64_t bytes, const ReplicaGroup& group) const;
 

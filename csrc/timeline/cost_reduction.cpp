@@ -39,14 +39,14 @@ void scan_work(const Constants& c, const OperatorCall& call, Work& work) {
 void softmax_work(const Constants& c, const OperatorCall& call, Work& work) {
   const double elements = first_elements(call);
   work.on(Engine::kVector) += vector_ns(c, elements, 1 + unary_cycles(c, call));
-  work.on(Engine::kScalar) += scalar_ns(c, elements, 1) + c.scalar_table_load_ns;
+  work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   work.flops += 4 * elements;
 }
 
 // Statistics on ScalarE with its accumulator; scale and weight on VectorE.
 void normalization_work(const Constants& c, const OperatorCall& call, Work& work) {
   const double elements = first_elements(call);
-  work.on(Engine::kScalar) += scalar_ns(c, elements, 1) + c.scalar_table_load_ns;
+  work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   work.on(Engine::kVector) += vector_ns(c, elements, unary_cycles(c, call) + binary_cycles(call));
   work.flops += 4 * elements;
 }
@@ -62,7 +62,7 @@ void normalization_backward_work(const Constants& c, const OperatorCall& call, W
 // Logarithm of a softmax and a sum.
 void loss_work(const Constants& c, const OperatorCall& call, Work& work) {
   const double elements = first_elements(call);
-  work.on(Engine::kScalar) += scalar_ns(c, elements, 1) + c.scalar_table_load_ns;
+  work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   work.on(Engine::kVector) += vector_ns(c, elements, 1 + binary_cycles(call));
   work.flops += 4 * elements;
 }

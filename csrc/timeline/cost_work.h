@@ -54,6 +54,8 @@ struct MatrixProduct {
 
   double flops() const { return 2 * batch * rows * depth * columns; }
 };
+// What a call of class matmul multiplies.
+MatrixProduct product_of(const OperatorCall& call);
 double tensor_ns(const Constants& c, const MatrixProduct& product);
 // What an eager product spends on turning its factors, which a compiled graph lays out ahead.
 double eager_layout_ns(const Constants& c, const OperatorCall& call);

@@ -8,14 +8,16 @@
 namespace torch_trainium::timeline {
 
 // name without its unit: host time of an eager operator and of a compiled graph, from issue to
-// start on an idle device, device time to change to another eager program, host time of waiting
-// for a device that is done, of asking it, of reading a scalar.
+// start on an idle device, what a collective adds to the issue of a graph, device time to change to
+// another eager program, host time of waiting for a device that is done, of asking it, of reading a
+// scalar.
 #define TORCH_TRAINIUM_OVERHEADS(_) \
   _(eager_issue)                    \
   _(eager_launch)                   \
   _(eager_switch)                   \
   _(compiled_issue)                 \
   _(compiled_launch)                \
+  _(collective_issue)               \
   _(synchronize)                    \
   _(query)                          \
   _(host_read)

@@ -152,13 +152,15 @@ class ProgramNode:
 
     `operands` has one identity for each of the call's inputs, and `results` names what the call
     allocates and what it writes in place. A call of class `collective` has
-    the tensor it reduces as input and its result as output.
+    the tensor it reduces as input and its result as output. `fused`: it belongs to the hand-written
+    kernel of the node before.
     """
 
     call: OperatorCall
     operands: tuple[int, ...]
     results: tuple[int, ...]
     collective: Collective | None = None
+    fused: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,23 +177,24 @@ class Program:
     def record(self) -> _costs.Program:
         """The graph as the C++ model takes it, views resolved to what they show."""
         producer: dict[int, int] = {}
-        nodes: list[tuple[_costs.Call, list[int], Collective]] = []
+        nodes: list[tuple[ProgramNode, list[int]]] = []
         for node in self.nodes:
             sources = [producer.get(operand, -1) for operand in node.operands]
             if node.call.cost_class == "free":
                 shown = sources[0] if sources else -1
                 producer.update(dict.fromkeys(node.results, shown))
                 continue
-            group = node.collective or Collective("all_reduce", 1)
             producer.update(dict.fromkeys(node.results, len(nodes)))
-            nodes.append((node.call.record, sources, group))
+            nodes.append((node, sources))
         leaving = {producer[tensor] for tensor in self.outputs if tensor in producer}
-        return _costs.Program(
-            [
-                (call, sources, i in leaving, group.kind, (group.ranks, group.chips, group.nodes))
-                for i, (call, sources, group) in enumerate(nodes)
-            ]
-        )
+        records = []
+        for i, (node, sources) in enumerate(nodes):
+            with_whom = node.collective or Collective("all_reduce", 1)
+            group = (with_whom.ranks, with_whom.chips, with_whom.nodes)
+            records.append(
+                (node.call.record, sources, i in leaving, node.fused, with_whom.kind, group)
+            )
+        return _costs.Program(records)
 
 
 @dataclass(frozen=True)
@@ -244,9 +247,9 @@ class CostModel:
         """One DMA descriptor of `bytes` on one engine."""
         return self._model.descriptor_ns(bytes, software)
 
-    def transfer(self, bytes: int, *, to_device: bool = True) -> Cost:
-        """A copy of `bytes` between pinned host memory and HBM."""
-        return Cost.of(self._model.transfer(bytes, to_device))
+    def transfer(self, bytes: int, *, to_device: bool = True, ranks: int = 1) -> Cost:
+        """A copy of `bytes` between pinned host memory and HBM, while `ranks` copy at once."""
+        return Cost.of(self._model.transfer(bytes, to_device, ranks))
 
     def collective(self, collective: Collective, bytes: int) -> Cost:
         """A collective on a tensor of `bytes`: the result of an all-gather, else the input."""

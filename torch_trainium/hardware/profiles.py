@@ -22,6 +22,7 @@ class Profile:
     eager_switch_us: float
     compiled_issue_us: float
     compiled_launch_us: float
+    collective_issue_us: float
     synchronize_us: float
     query_us: float
     host_read_us: float
