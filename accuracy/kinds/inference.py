@@ -36,6 +36,8 @@ USUAL_PROMPT = 512
 # Above this many bytes of weights a rank, the source of the forward passes shards the head.
 SHARDED_HEAD_BYTES = 10e9
 
+_FAMILIES = {"prompt": "serving prefill", "token": "decode", "whole": "requests"}
+
 _PROMPT = re.compile(r"ttft|prefill|cte_latency|context encode")
 _TOKEN = re.compile(r"tpot|itl|tkg|decode|device_total|tokens_per_s|throughput")
 _WHOLE = re.compile(r"e2e")
@@ -105,7 +107,7 @@ def _serving(row: Row, config: DecoderConfig) -> Prediction | None:
     return Prediction(
         row=row,
         target=target(row),
-        family="serving prefill" if phase == "prompt" else "decode",
+        family=_FAMILIES[phase],
         workload=workload,
         measure=Measure(row.unit, amount * active),
         configuration=(

@@ -15,9 +15,9 @@ DIRECT = "nkipy"
 
 # Words of the workload or stack, in this order, and the profile they mean.
 _PROFILES = (
-    ("native", NATIVE),
     ("xla lazy", LAZY),
     ("torch-xla", LAZY),
+    ("native", NATIVE),
     ("nkipy", DIRECT),
     ("hlo backend", DIRECT),
     ("neff wall", DIRECT),
