@@ -69,7 +69,7 @@ def predict_copy(row: Row) -> Prediction | None:
         row=row,
         target=target(row, NATIVE),
         family="transfers",
-        workload=Transfer(size, to_device),
+        workload=Transfer(size, to_device, row.count("ranks", default=1)),
         measure=Measure(row.unit, size),
         configuration=(row.id,),
     )
