@@ -4,10 +4,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from torch_trainium.hardware import ConfigurationError, Machine, machine
+from torch_trainium.hardware.environment import MAX_VISIBLE_DEVICES
+from torch_trainium.hardware.profiles import DEFAULT_PROFILE, profile_names
 
 PREFIX = "TORCH_TRAINIUM_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -36,6 +37,12 @@ def _log_level(text: str) -> str:
     if text.lower() not in LOG_LEVELS:
         raise ValueError(f"use one of {', '.join(LOG_LEVELS)}")
     return text.lower()
+
+
+def _profile(text: str) -> str:
+    if text not in profile_names():
+        raise ValueError(f"use one of {', '.join(profile_names())}")
+    return text
 
 
 # The machine's variables keep their text here: `hardware.machine` reads them together,
@@ -67,7 +74,14 @@ VARIABLES = (
         "TORCH_TRAINIUM_INSTANCE",
         "instance type",
         None,
-        "The instance to emulate; trn2.3xlarge (one Trainium2 chip) when unset.",
+        "The instance or UltraServer to emulate; trn2.3xlarge (one Trainium2 chip) when unset.",
+    ),
+    Variable(
+        "TORCH_TRAINIUM_PROFILE",
+        "software profile",
+        DEFAULT_PROFILE,
+        "The software whose overheads the device's times include.",
+        _profile,
     ),
     Variable(
         "TORCH_TRAINIUM_HBM_BYTES",
@@ -85,7 +99,7 @@ VARIABLES = (
         "NEURON_RT_VISIBLE_CORES",
         "core list",
         None,
-        "Logical cores this process sees, such as 0-3 or 0,2; all when unset.",
+        "Logical cores this process sees, such as 0-3 or 0,2; when unset all, at most 127.",
     ),
     Variable(
         "NEURON_RT_NUM_CORES",
@@ -182,10 +196,38 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return sentences
 
 
-@cache
+def hidden_cores(settings: Config) -> list[str]:
+    """A sentence where a process that asked for all cores of its server does not see all."""
+    seen = settings.machine
+    num_cores = settings["NEURON_RT_NUM_CORES"]
+    asked = "NEURON_RT_VISIBLE_CORES" in settings.given or num_cores not in (None, "0")
+    if seen is None or asked or seen.device_count == seen.core_count:
+        return []
+    return [
+        f"{seen.instance_type} has {seen.core_count} logical cores and PyTorch can address "
+        f"{MAX_VISIBLE_DEVICES} devices: this process sees cores 0 to {seen.cores[-1]}; "
+        "NEURON_RT_VISIBLE_CORES chooses others"
+    ]
+
+
+_current: Config | None = None
+
+
 def current() -> Config:
-    """The settings of this process, read on the first call and fixed from then on."""
-    return read(os.environ)
+    """The settings of this process, read on the first call.
+
+    They are fixed from then on, but for the machine, which `torch.neuron.set_instance` chooses.
+    """
+    global _current
+    if _current is None:
+        _current = read(os.environ)
+    return _current
+
+
+def replace_current(settings: Config) -> None:
+    """Make `settings` those of this process."""
+    global _current
+    _current = settings
 
 
 def configure_logging() -> None:

@@ -123,6 +123,8 @@ class Emulator final : public Runtime {
     const bool is_observed = is_work_observed();
     const int64_t submitted_ns = is_observed ? steady_ns() : 0;
     work.body(work.context);
+    if (!timeline_.is_charging()) [[unlikely]]
+      return;
     thread_local std::vector<timeline::Operand> operands;
     const timeline::OperatorCall call = work.call->describe(operands);
     const timeline::Placement placement =
