@@ -129,8 +129,8 @@ class Config(Mapping[str, Any]):
 
     Attributes:
         settings: the value of each variable of `VARIABLES`.
-        given: the variables that the environment sets.
-        chosen: those that the program sets in its place.
+        given: the variables that are set.
+        chosen: those of them that the program sets, not the environment.
         machine: the devices this process sees, or None where `error` says why not.
         error: what is wrong with the environment, empty where nothing is.
 
