@@ -40,6 +40,7 @@ Differences from CUDA that a program can meet:
 
 GROUPS = {
     "Devices": "devices",
+    "The emulated machine": "instance",
     "Start-up": "startup",
     "Streams and events": "streams",
     "Memory": "memory",

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from torch_trainium.hardware import ConfigurationError, Machine, machine
@@ -80,7 +81,7 @@ VARIABLES = (
         "TORCH_TRAINIUM_PROFILE",
         "software profile",
         DEFAULT_PROFILE,
-        "The software whose overheads the device's times include.",
+        f"The software whose overheads the device's times include; {DEFAULT_PROFILE} when unset.",
         _profile,
     ),
     Variable(
@@ -128,7 +129,8 @@ class Config(Mapping[str, Any]):
 
     Attributes:
         settings: the value of each variable of `VARIABLES`.
-        given: the variables that the environment sets.
+        given: the variables that are set.
+        chosen: those of them that the program sets, not the environment.
         machine: the devices this process sees, or None where `error` says why not.
         error: what is wrong with the environment, empty where nothing is.
 
@@ -138,6 +140,7 @@ class Config(Mapping[str, Any]):
     given: frozenset[str]
     machine: Machine | None
     error: str = ""
+    chosen: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> Any:
         return self.settings[name]
@@ -154,14 +157,19 @@ class Config(Mapping[str, Any]):
         for variable in VARIABLES:
             value = self.settings[variable.name]
             origin = "environment" if variable.name in self.given else "default"
+            origin = "program" if variable.name in self.chosen else origin
             shown = "unset" if value is None else value
             lines.append(f"{variable.name} = {shown} ({variable.type}, {origin})")
             lines.append(f"    {variable.doc}")
         return "\n".join(lines)
 
 
-def read(environ: Mapping[str, str]) -> Config:
-    """The settings that `environ` describes; never raises for what it says."""
+def read(environ: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> Config:
+    """The settings that `environ` describes, with those of `chosen` in their place.
+
+    Never raises for what they say.
+    """
+    environ = {**environ, **(chosen or {})}
     given = {v.name: environ[v.name].strip() for v in VARIABLES if environ.get(v.name, "").strip()}
     settings: dict[str, Any] = {}
     errors: list[str] = []
@@ -177,7 +185,13 @@ def read(environ: Mapping[str, str]) -> Config:
         found = machine(environ)
     except ConfigurationError as error:
         errors.append(str(error))
-    return Config(settings, frozenset(given), None if errors else found, " ".join(errors))
+    return Config(
+        settings,
+        frozenset(given),
+        None if errors else found,
+        " ".join(errors),
+        frozenset(chosen or {}),
+    )
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -210,6 +224,12 @@ def hidden_cores(settings: Config) -> list[str]:
     ]
 
 
+@cache
+def environment() -> Mapping[str, str]:
+    """The variables of `VARIABLES` that were set when this package first looked."""
+    return {v.name: os.environ[v.name] for v in VARIABLES if v.name in os.environ}
+
+
 _current: Config | None = None
 
 
@@ -220,7 +240,7 @@ def current() -> Config:
     """
     global _current
     if _current is None:
-        _current = read(os.environ)
+        _current = read(environment())
     return _current
 
 

@@ -1,6 +1,7 @@
 """`torch.neuron`: what `torch.cuda` offers, for neuron devices.
 
 - `devices`: which there are, which is current, what they are
+- `instance`: choosing the emulated machine
 - `startup`: starting the runtime; forked processes
 - `streams`: streams, events and the current stream
 - `memory`: allocator statistics, snapshots, pools, limits
@@ -52,6 +53,7 @@ from torch_trainium.neuron.devices import (
 from torch_trainium.neuron.devices import (
     _maybe_exchange_device as _maybe_exchange_device,
 )
+from torch_trainium.neuron.instance import set_instance
 from torch_trainium.neuron.legacy_types import (
     BFloat16Tensor,
     BoolTensor,
@@ -266,6 +268,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_instance",
     "set_op_log",
     "set_per_process_memory_fraction",
     "set_rng_state",
