@@ -8,6 +8,8 @@
 - `random`: seeds and generator states
 - `amp`: mixed precision
 - `observe`: what the device executed
+- `virtual_time`: how long that takes on the emulated chip
+- `reports`: the same as an HTML page
 - `profiler`: `torch.profiler` with this device filled in
 - `comm`: copies and sums over the devices of a process
 - `legacy_types`: `torch.neuron.FloatTensor` and its kin
@@ -144,6 +146,7 @@ from torch_trainium.neuron.random import (
     set_rng_state,
     set_rng_state_all,
 )
+from torch_trainium.neuron.reports import report
 from torch_trainium.neuron.startup import (
     _is_in_bad_fork as _is_in_bad_fork,
 )
@@ -174,6 +177,7 @@ from torch_trainium.neuron.streams import (
 from torch_trainium.neuron.streams import (
     _set_stream_by_id as _set_stream_by_id,
 )
+from torch_trainium.neuron.virtual_time import Timeline, timeline
 
 AcceleratorError = torch.AcceleratorError
 OutOfMemoryError = torch.OutOfMemoryError
@@ -199,6 +203,7 @@ __all__ = [
     "ShortTensor",
     "Stream",
     "StreamContext",
+    "Timeline",
     "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
@@ -258,6 +263,7 @@ __all__ = [
     "random",
     "record_event",
     "record_op_shapes",
+    "report",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_executed_ops",
@@ -278,6 +284,7 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "timeline",
     "use_mem_pool",
     "wait_event",
     "wait_stream",

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.neuron.timeline_view.example import US, snapshot, transformer, work
-from torch_trainium.neuron.timeline_view import export_chrome_trace
-from torch_trainium.neuron.timeline_view.chrome_trace import chrome_trace
+from torch_trainium.neuron.timeline_view.chrome_trace import chrome_trace, export_chrome_trace
 
 NUMBER = (int, float)
 # What the Trace Event Format requires of each phase that we write.
@@ -101,6 +100,12 @@ def test_arrows_lead_from_the_issue_to_the_work(trace):
     assert starts == ends
     assert len(starts) == len(transformer(devices=2).records)
     assert all(len(names) == 1 for names in starts.values())
+
+
+def test_host_is_busy_only_while_it_issues():
+    records = [work("a", 50, 60, issued_us=40), work("b", 210, 220, issued_us=200)]
+    slices = rows(chrome_trace(snapshot(records, issue_ps=30 * US)))[0, "host issue"]
+    assert [(e["ts"], e["dur"]) for e in slices] == [(10, 30), (170, 30)]
 
 
 def test_engines_are_busy_for_their_part_of_the_program():

@@ -4,11 +4,11 @@ import pytest
 
 from tests.neuron.timeline_view.example import PEAKS, US, snapshot, transformer, work
 from torch_trainium.neuron.timeline_view.elapsed import CoreTime, core_times, elapsed
-from torch_trainium.neuron.timeline_view.roofline import roofline_points
+from torch_trainium.neuron.timeline_view.roofline import core_peaks, roofline_points
 from torch_trainium.neuron.timeline_view.totals import (
     OUTSIDE_MODULES,
     UNKNOWN_LINE,
-    bound_busy_ps,
+    busy_parts_ps,
     by_line,
     by_module,
     by_operator,
@@ -34,7 +34,7 @@ def test_operators_are_summed_and_the_longest_is_first():
     totals = by_operator(items())
     assert list(totals) == ["mm", "add", "copy"]
     mm = totals["mm"]
-    assert (mm.calls, mm.launch_bound_calls, mm.flops) == (2, 1, 150)
+    assert (mm.calls, mm.launch_bound_calls, mm.flops) == (2, 2, 150)
     assert (mm.elapsed_ps, mm.device_ps) == ((20 + 29) * US, (10 + 20) * US)
     assert mm.backward_ps == 29 * US
     assert totals["add"].hbm_bytes == 8
@@ -86,14 +86,23 @@ def test_engines_are_summed_over_records():
     assert busy["collective"] == 0
 
 
-def test_busy_time_of_launch_bound_work_belongs_to_its_busiest_engine():
-    busy = bound_busy_ps(items())
-    assert {bound: ps // US for bound, ps in busy.items() if ps} == {
-        "tensor": 10,
-        "vector": 21,
-        "dma": 1,
+def test_busy_time_belongs_to_the_busiest_engine_and_the_rest_to_overhead():
+    records = [
+        work("mm", 0, 10, engines={"tensor": 6, "dma": 2}),
+        work("add", 10, 13, bound="launch"),
+        work("copy", 13, 15, queue="copy_in", engines={}, bound="host"),
+        work("qr", 15, 19, engines={}, bound="host"),
+    ]
+    view = snapshot(records)
+    parts = busy_parts_ps(elapsed(view))
+    assert {part: ps // US for part, ps in parts.items() if ps} == {
+        "tensor": 6,
+        "overhead": 4,
+        "vector": 3,
+        "copy": 2,
+        "host": 4,
     }
-    assert sum(busy.values()) == core_times(snapshot(RECORDS))[0].busy_ps
+    assert sum(parts.values()) == core_times(view)[0].busy_ps
 
 
 def test_memory_changes_are_kept_in_order_of_issue():
@@ -131,18 +140,37 @@ def test_roof_is_the_lower_of_traffic_and_compute():
 
 def verdict_of(view):
     cores = core_times(view).values()
-    return verdict(sum(cores, CoreTime()), bound_busy_ps(elapsed(view)))
+    return verdict(sum(cores, CoreTime()), busy_parts_ps(elapsed(view)))
+
+
+def chain(interval, *, launch, duration, **fields):
+    """Ten operators that the host issues every `interval` microseconds."""
+    return [
+        work("add", at + launch, at + launch + duration, issued_us=at, **fields)
+        for at in range(interval, 11 * interval, interval)
+    ]
 
 
 def test_eager_chain_of_small_operators_is_launch_bound():
-    records = [work("add", at + 10, at + 11, issued_us=at + 7) for at in range(0, 1000, 100)]
-    text = verdict_of(snapshot(records))
-    assert text.startswith("Launch-bound: 97 % of device idle time waits for host issue; compile")
-    assert text.endswith("The device is idle 99 % of the time.")
+    text = verdict_of(snapshot(chain(100, launch=3, duration=1)))
+    assert text == (
+        "Launch-bound: the host sets the pace 100 % of the time; compile it. "
+        "The device is idle 99 % of the time, and 97 % of that waits for the host to issue."
+    )
+
+
+def test_chain_that_the_host_paces_is_launch_bound_however_long_its_programs_take():
+    text = verdict_of(snapshot(chain(64, launch=20, duration=34)))
+    assert text.startswith("Launch-bound: the host sets the pace 100 % of the time")
+
+
+def test_host_far_ahead_of_the_device_is_not_launch_bound():
+    records = [work("mm", at, at + 100, issued_us=at / 100) for at in range(100, 1000, 100)]
+    assert verdict_of(snapshot(records)).startswith("Device-bound")
 
 
 def test_long_launches_are_latency_bound():
-    records = [work("add", at + 90, at + 100, issued_us=at) for at in range(0, 1000, 100)]
+    records = [work("add", at + 90, at + 100, issued_us=at / 100) for at in range(0, 1000, 100)]
     assert verdict_of(snapshot(records)).startswith("Latency-bound: 100 %")
 
 
@@ -151,19 +179,29 @@ def test_long_readings_are_host_bound():
 
 
 @pytest.mark.parametrize(
-    ("bound", "words"),
+    ("fields", "words"),
     [
-        ("tensor", "100 % of it bound by the tensor engine"),
-        ("dma", "100 % of it bound by HBM traffic"),
-        ("collective", "100 % of it bound by collectives"),
-        ("host", "100 % of it bound by the host"),
+        ({"engines": {"tensor": 90}}, "100 % of it with the tensor engine"),
+        ({"engines": {"dma": 81}}, "90 % of it with HBM traffic"),
+        ({"engines": {"vector": 9}}, "90 % of it with the fixed cost of programs"),
+        ({"engines": {"collective": 90}}, "100 % of it with collectives"),
+        ({"engines": {}, "bound": "host"}, "100 % of it with CPU fallbacks"),
+        ({"queue": "copy_out"}, "100 % of it with copies between host and device"),
     ],
 )
-def test_busy_devices_are_bound_by_what_sets_their_time(bound, words):
-    text = verdict_of(snapshot([work("a", 0, 90, bound=bound)], end_us=100))
+def test_busy_devices_are_bound_by_what_they_do(fields, words):
+    text = verdict_of(snapshot([work("a", 0, 90, **fields)], end_us=100))
     assert text.startswith("Device-bound: the cores are busy 90 % of the time")
     assert words in text
 
 
 def test_nothing_recorded_is_said():
     assert verdict_of(snapshot([])) == "No device work was recorded."
+
+
+def test_peaks_are_those_of_the_data_sheet_for_a_core():
+    peaks = core_peaks("trn2", 2)
+    assert peaks.flops_per_s["bf16"] == pytest.approx(157.3e12, rel=1e-3)
+    assert peaks.flops_per_s["fp32"] == pytest.approx(40e12, rel=0.02)
+    assert peaks.hbm_bytes_per_s == 716e9
+    assert core_peaks("trn2", 1).hbm_bytes_per_s == 358e9

@@ -7,6 +7,7 @@ start of the scope, so that the same program gives the same bytes.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class _Clock:
         return (self.ns(end_ps) - self.ns(start_ps)) / NANOSECONDS_PER_MICROSECOND
 
 
-def export_chrome_trace(snapshot: TimelineSnapshot, path: str | Path) -> None:
+def export_chrome_trace(snapshot: TimelineSnapshot, path: str | PathLike[str]) -> None:
     """Write `chrome_trace(snapshot)` to `path`, one event per line."""
     trace = chrome_trace(snapshot)
     events = ",\n".join(json.dumps(event) for event in trace.pop("traceEvents"))
@@ -114,7 +115,8 @@ def _work(snapshot: TimelineSnapshot, clock: _Clock) -> Iterator[Event]:
     by_issue = sorted(snapshot.records, key=lambda record: (record.issued_ps, record.start_ps))
     for number, record in enumerate(by_issue, start=1):
         stream_row = FIRST_STREAM_ROW + record.stream
-        yield from _issue(record, number, host_ps[record.device], clock)
+        since_ps = max(host_ps[record.device], record.issued_ps - snapshot.issue_ps)
+        yield from _issue(record, number, since_ps, clock)
         host_ps[record.device] = max(host_ps[record.device], record.issued_ps)
         yield _slice(record, stream_row, record.end_ps, clock) | {"args": _details(record)}
         if record.queue in QUEUE_ROWS:
@@ -127,7 +129,7 @@ def _work(snapshot: TimelineSnapshot, clock: _Clock) -> Iterator[Event]:
 
 
 def _issue(record: WorkRecord, number: int, since_ps: int, clock: _Clock) -> Iterator[Event]:
-    """The host's slice, from its issue before to this one, and the arrow to the work."""
+    """The host's slice, which ends with the issue, and the arrow to the work."""
     since_ps = min(since_ps, record.issued_ps)
     begin_us = clock.us(since_ps)
     event = {"name": record.operator, "cat": "issue", "pid": record.device, "tid": HOST_ROW}

@@ -28,6 +28,11 @@ class Elapsed(NamedTuple):
         """Waiting and doing."""
         return self.issue_wait_ps + self.launch_wait_ps + self.busy_ps
 
+    @property
+    def is_launch_bound(self) -> bool:
+        """Whether the core had run out of work when the host issued it: the host sets the pace."""
+        return self.issue_wait_ps > 0
+
 
 @dataclass(frozen=True)
 class CoreTime:
@@ -37,6 +42,7 @@ class CoreTime:
     busy_ps: int = 0
     issue_wait_ps: int = 0
     launch_wait_ps: int = 0
+    launch_bound_ps: int = 0  # waiting for and doing launch-bound work
     tail_ps: int = 0  # after the last work, such as the host's way back from a synchronization
 
     @property
@@ -50,6 +56,7 @@ class CoreTime:
             self.busy_ps + other.busy_ps,
             self.issue_wait_ps + other.issue_wait_ps,
             self.launch_wait_ps + other.launch_wait_ps,
+            self.launch_bound_ps + other.launch_bound_ps,
             self.tail_ps + other.tail_ps,
         )
 
@@ -74,6 +81,7 @@ def core_times(snapshot: TimelineSnapshot) -> dict[int, CoreTime]:
             busy_ps=sum(item.busy_ps for item in items),
             issue_wait_ps=sum(item.issue_wait_ps for item in items),
             launch_wait_ps=sum(item.launch_wait_ps for item in items),
+            launch_bound_ps=sum(item.total_ps for item in items if item.is_launch_bound),
             tail_ps=_tail_ps(items, span),
         )
     return times

@@ -27,7 +27,7 @@ class Total:
         """Count one unit of work."""
         record = item.record
         self.calls += 1
-        self.launch_bound_calls += record.bound == "launch"
+        self.launch_bound_calls += item.is_launch_bound
         self.elapsed_ps += item.total_ps
         self.device_ps += record.duration_ps
         self.backward_ps += item.total_ps if record.is_backward else 0
@@ -93,19 +93,30 @@ def engine_busy_ps(records: Iterable[WorkRecord]) -> dict[str, int]:
     return dict(zip(ENGINES, busy_ps, strict=True))
 
 
-def bound_busy_ps(items: Iterable[Elapsed]) -> dict[str, int]:
-    """The cores' busy time by what set its length: the busiest engine of each unit of work."""
-    busy_ps: dict[str, int] = dict.fromkeys((*ENGINES, "host"), 0)
+# What a core does while it is busy: an engine sets the time, or something that is no engine.
+BUSY_PARTS = (*ENGINES, "overhead", "copy", "host")
+
+
+def busy_parts_ps(items: Iterable[Elapsed]) -> dict[str, int]:
+    """The cores' busy time by what they do: one of BUSY_PARTS.
+
+    Of a program, the busiest engine's time counts for that engine and the rest is "overhead":
+    starting up, latencies, engines waiting for each other. Copies between host and device are
+    "copy", operators that fall back to the CPU "host".
+    """
+    parts_ps = dict.fromkeys(BUSY_PARTS, 0)
     for item in items:
-        busy_ps[_busy_bound(item.record)] += item.busy_ps
-    return busy_ps
-
-
-def _busy_bound(record: WorkRecord) -> str:
-    if record.bound != "launch":
-        return record.bound
-    busiest = max(range(len(ENGINES)), key=record.engine_ps.__getitem__)
-    return ENGINES[busiest]
+        record = item.record
+        if record.queue in ("copy_in", "copy_out"):
+            parts_ps["copy"] += item.busy_ps
+        elif record.bound == "host":
+            parts_ps["host"] += item.busy_ps
+        else:
+            engine = max(range(len(ENGINES)), key=record.engine_ps.__getitem__)
+            engine_ps = min(record.engine_ps[engine], item.busy_ps)
+            parts_ps[ENGINES[engine]] += engine_ps
+            parts_ps["overhead"] += item.busy_ps - engine_ps
+    return parts_ps
 
 
 def memory_over_time(snapshot: TimelineSnapshot) -> Mapping[int, list[tuple[int, int]]]:
