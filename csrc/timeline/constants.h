@@ -53,11 +53,12 @@ namespace torch_trainium::timeline {
   _(tensor_efficiency)                         \
   _(hbm_efficiency)                            \
   _(stream_efficiency)                         \
-  _(exposed_fraction)                          \
+  _(kernel_exposed_fraction)                   \
+  _(graph_exposed_fraction)                    \
   _(eager_program_ns)                          \
   _(operator_latency_ns)                       \
   _(collective_start_ns)                       \
-  _(link_efficiency)
+  _(bulk_collective_start_ns)
 
 #define TORCH_TRAINIUM_CONSTANTS(_) \
   TORCH_TRAINIUM_CORE_CONSTANTS(_)  \

@@ -54,16 +54,16 @@ double collective_ns(const Constants& c, Collective kind, double bytes, const Re
   const double chips = std::max(1, group.chips);
   const double nodes = std::max(1, group.nodes);
   const double local = std::max(1.0, group.ranks / chips);
-  const double efficiency = c.link_efficiency;
-  const Level on_chip{local, c.link_gbps * efficiency, c.link_step_ns};
+  // Every pair of cores has a link of its own.
+  const Level on_chip{local, c.link_gbps * std::max(1.0, local - 1), c.link_step_ns};
   // The ranks of a chip share its links, and those of a node its adapters.
-  const Level in_node{chips / nodes, c.chip_link_gbps * efficiency / local, c.chip_step_ns};
-  const Level between{nodes, c.node_link_gbps * efficiency, c.node_step_ns};
+  const Level in_node{chips / nodes, c.chip_link_gbps / local, c.chip_step_ns};
+  const Level between{nodes, c.node_link_gbps, c.node_step_ns};
   const double node_bytes = bytes / local;
   const double far_bytes = node_bytes / std::max(1.0, chips / nodes);
   const double gather =
       half_ns(on_chip, bytes) + half_ns(in_node, node_bytes) + half_ns(between, far_bytes);
-  const double start = c.collective_start_ns;
+  const double start = bytes < kMeshBytes ? c.collective_start_ns : c.bulk_collective_start_ns;
   switch (kind) {
     case Collective::kAllReduce:
       return start + 2 * gather;

@@ -119,7 +119,7 @@ Cost CostModel::eager(const OperatorCall& call) const {
   work.on(Engine::kDma) += bytes / stream_gbps(c, c.hbm_efficiency);
   // The first read and the last write hide behind nothing.
   work.latency_ns += c.eager_program_ns + 2 * c.dma_startup_ns;
-  return cost_of(work, work.latency_ns + combined_ns(c, work), bytes);
+  return cost_of(work, work.latency_ns + combined_ns(work, c.kernel_exposed_fraction), bytes);
 }
 
 int64_t CostModel::eager_run(const ProgramNode* nodes, int count, const Profile& profile) const {

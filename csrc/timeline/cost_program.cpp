@@ -6,6 +6,9 @@
 namespace torch_trainium::timeline {
 namespace {
 
+// How many operators on the compiler still fuses a reader.
+constexpr int kFusedSpan = 8;
+
 // Which results never reach HBM: those read only by the next operators, while they fit.
 std::vector<bool> resident_results(const Constants& c, const ProgramNode* nodes, int count) {
   std::vector<int> last_use(count, -1);
@@ -19,8 +22,8 @@ std::vector<bool> resident_results(const Constants& c, const ProgramNode* nodes,
   std::vector<bool> resident(count, false);
   for (int i = 0; i < count; ++i) {
     const double bytes = static_cast<double>(nodes[i].call.result_bytes);
-    // The next operator takes a tile as soon as it is there, however large the tensor.
-    const bool is_consumed_in_tiles = last_use[i] == i + 1;
+    // The next operators take a tile as soon as it is there, however large the tensor.
+    const bool is_consumed_in_tiles = last_use[i] <= i + kFusedSpan;
     resident[i] = !nodes[i].is_output && (is_consumed_in_tiles || bytes * 4 <= capacity);
   }
   return resident;
@@ -53,7 +56,7 @@ Cost CostModel::program(const ProgramNode* nodes, int count) const {
   const double serial = total.on(Engine::kCollective);
   total.on(Engine::kCollective) = 0;
   total.on(Engine::kDma) += bytes / stream_gbps(c, c.stream_efficiency);
-  const double overlapped = combined_ns(c, total);
+  const double overlapped = combined_ns(total, c.graph_exposed_fraction);
   total.on(Engine::kCollective) = serial;
   return cost_of(total, overlapped + serial + total.latency_ns, bytes);
 }

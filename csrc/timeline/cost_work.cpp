@@ -42,7 +42,7 @@ Bound bound_of(const Work& work) {
   for (int i = 1; i < kEngines; ++i) {
     if (work.engine_ns[i] > work.engine_ns[busiest]) busiest = i;
   }
-  return work.engine_ns[busiest] > 0 ? kBounds[busiest] : Bound::kLaunch;
+  return work.engine_ns[busiest] > work.latency_ns ? kBounds[busiest] : Bound::kLaunch;
 }
 
 }  // namespace
@@ -110,14 +110,14 @@ double unary_cycles(const Constants& c, const OperatorCall& call) {
 
 double binary_cycles(const OperatorCall& call) { return all_16bit(call) ? 1 : 2 * words(call); }
 
-double combined_ns(const Constants& c, const Work& work) {
+double combined_ns(const Work& work, double exposed_fraction) {
   double longest = 0;
   double sum = 0;
   for (const double ns : work.engine_ns) {
     longest = std::max(longest, ns);
     sum += ns;
   }
-  return longest + c.exposed_fraction * (sum - longest);
+  return longest + exposed_fraction * (sum - longest);
 }
 
 Cost cost_of(const Work& work, double device_ns, double hbm_bytes) {

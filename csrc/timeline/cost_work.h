@@ -70,8 +70,8 @@ double descriptors_ns(const Constants& c, double bytes, double piece_bytes);
 double gather_strides_ns(const Constants& c, const Operand& operand);
 
 // --- totals
-// Busy engines hide each other but for a fraction of the shorter ones.
-double combined_ns(const Constants& c, const Work& work);
+// The busiest engine hides the others but for a fraction of theirs.
+double combined_ns(const Work& work, double exposed_fraction);
 Cost cost_of(const Work& work, double device_ns, double hbm_bytes);
 double collective_ns(const Constants& c, Collective kind, double bytes, const ReplicaGroup& group);
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import prod
 from types import MappingProxyType
+from typing import Any
 
 from torch_trainium.hardware import _costs
 from torch_trainium.hardware.facts import DATA, chips, read_facts
@@ -171,7 +172,7 @@ class Program:
     def record(self) -> _costs.Program:
         """The graph as the C++ model takes it, views resolved to what they show."""
         producer: dict[int, int] = {}
-        nodes = []
+        nodes: list[tuple[_costs.Call, list[int], Collective]] = []
         for node in self.nodes:
             sources = [producer.get(operand, -1) for operand in node.operands]
             if node.call.cost_class == "free":
@@ -251,6 +252,11 @@ class CostModel:
 
 
 @cache
+def _cores() -> dict[str, dict[str, Any]]:
+    return read_facts("cores.toml")
+
+
+@cache
 def calibrated_constants() -> Mapping[str, float]:
     """The fitted constants of calibrated.toml."""
     tables = tomllib.loads((DATA / "calibrated.toml").read_text(encoding="utf-8"))
@@ -270,7 +276,7 @@ def constants(chip: str = "trn2", logical_core_size: int = 2) -> dict[str, float
     if logical_core_size not in sizes:
         raise ValueError(f"a logical core has {' or '.join(map(str, sizes))} physical cores")
     return {
-        **read_facts("cores.toml")[chip],
+        **_cores()[chip],
         **calibrated_constants(),
         "physical_cores": logical_core_size,
     }

@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import Any
 
 from torch_trainium.hardware.facts import DATA, chips
 
@@ -64,5 +65,5 @@ def profile(name: str = DEFAULT_PROFILE, chip: str = "trn2") -> Profile:
 
 
 @cache
-def _tables() -> dict[str, dict[str, dict[str, object]]]:
+def _tables() -> dict[str, dict[str, Any]]:
     return tomllib.loads((DATA / "profiles.toml").read_text(encoding="utf-8"))

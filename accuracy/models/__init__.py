@@ -1,0 +1,1 @@
+"""The programs of the measurements, as ordinary PyTorch on meta tensors."""
