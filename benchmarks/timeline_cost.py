@@ -40,4 +40,3 @@ def timeline_cost(runs: int) -> list[dict[str, Any]]:
         cost_us = (result.device_us - result.cpu_us) / _BATCH
         rows.append({"mode": name, "us": round(cost_us, 4), "bar": bar})
     return rows
-

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from torch_trainium.neuron.timeline_view import TimelineSnapshot
+from torch_trainium.neuron import memory
 from torch_trainium.neuron.timeline_view.elapsed import elapsed
+from torch_trainium.neuron.timeline_view.records import TimelineSnapshot
 from torch_trainium.neuron.timeline_view.totals import by_line
 from torch_trainium.neuron.virtual_time import timeline
 
@@ -43,7 +44,8 @@ def assert_step_time(fn: Callable[[], Any], *, max_us: float, warmup: int = 1) -
     if took_us > max_us:
         raise AssertionError(
             f"the step took {took_us:,.1f} us of virtual time on {snapshot.instance} with the "
-            f"profile {snapshot.profile}; at most {max_us:,.1f} us are allowed.{_costliest(snapshot)}"
+            f"profile {snapshot.profile}; at most {max_us:,.1f} us are allowed."
+            f"{_costliest(snapshot)}"
         )
     return took_us
 
@@ -96,10 +98,10 @@ def assert_peak_memory(
     if max_bytes < 0:
         raise ValueError(f"max_bytes={max_bytes} is not valid: it is a number of bytes, at least 0")
     _warm_up(fn, warmup)
-    before = torch.neuron.memory_allocated(device)
-    torch.neuron.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    memory.reset_peak_memory_stats(device)
     fn()
-    peak = int(torch.neuron.max_memory_allocated(device))
+    peak = int(memory.max_memory_allocated(device))
     if peak > max_bytes:
         raise AssertionError(
             f"device memory peaked at {peak:,} bytes ({before:,} of them allocated before the "

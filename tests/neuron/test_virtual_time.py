@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
 import pytest
 import torch
@@ -44,7 +45,7 @@ def big():
 def test_work_of_one_stream_runs_in_order_without_overlap(square):
     records = records_of(lambda: repeat(square, 4))
     assert [record.operator for record in records] == ["aten::mm"] * 4
-    for first, second in zip(records, records[1:], strict=False):
+    for first, second in pairwise(records):
         assert second.start_ps >= first.end_ps
         assert second.issued_ps > first.issued_ps
 
@@ -319,4 +320,4 @@ def test_times_are_the_same_on_every_run_and_with_any_thread_count():
         )
         printed.add(run.stdout)
     (text,) = printed
-    assert "aten::convolution_backward" in text or "aten::" in text
+    assert "aten::nll_loss_forward" in text

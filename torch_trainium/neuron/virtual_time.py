@@ -15,6 +15,7 @@ from torch.nn.modules.module import (
 
 from torch_trainium import _C, config
 from torch_trainium.hardware.profiles import profile
+from torch_trainium.neuron.devices import device_count, synchronize
 from torch_trainium.neuron.timeline_view.records import (
     Fallback,
     OperatorTotal,
@@ -57,7 +58,7 @@ class Timeline:
                 "a torch.neuron.timeline() scope is open already; close it before the next one"
             )
         self._snapshot = None
-        torch.neuron.synchronize()
+        synchronize()
         self._started_ps = _times()
         self._modules = _ModuleNames()
         _C.timeline.start_scope(_INTERNAL_FOLDERS)
@@ -72,7 +73,9 @@ class Timeline:
         records = _C.timeline.stop_scope()
         assert self._modules is not None  # __enter__ made it
         names = self._modules.close()
-        work = [WorkRecord(*fields[:12], names[fields[12]], *fields[13:]) for fields in records]
+        work = [
+            WorkRecord._make((*fields[:12], names[fields[12]], *fields[13:])) for fields in records
+        ]
         ended_ps = _times()
         spans = {
             device: Span(self._started_ps.get(device, 0), ended_ps[device])
@@ -133,7 +136,7 @@ def timeline() -> Timeline:
 def _times() -> dict[int, int]:
     """For each device: when it and the calling thread are done with what was asked so far."""
     host_ps = _C.timeline.host_ps()
-    devices = range(torch.neuron.device_count())
+    devices = range(device_count())
     return {device: max(host_ps, _C.timeline.device_ps(device)) for device in devices}
 
 
@@ -158,7 +161,7 @@ def _snapshot(records: list[WorkRecord], spans: dict[int, Span]) -> TimelineSnap
 
 def _snapshot_since_reset() -> TimelineSnapshot:
     calls: dict[str, list[int]] = {}
-    for device in range(torch.neuron.device_count()):
+    for device in range(device_count()):
         for name, total in _C.timeline.totals(device).items():
             sums = calls.setdefault(name, [0, 0, 0])
             sums[0] += total["calls"]
