@@ -23,6 +23,7 @@ class TensorUse:
     sizes: tuple[int, ...]
     dtype: str
     dense: bool
+    permuted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,9 @@ class _Recorder(TorchDispatchMode):
 
     def _use(self, tensor: torch.Tensor) -> TensorUse:
         dtype = str(tensor.dtype).removeprefix("torch.")
-        return TensorUse(self.buffer(tensor), tuple(tensor.shape), dtype, _is_dense(tensor))
+        return TensorUse(
+            self.buffer(tensor), tuple(tensor.shape), dtype, _is_dense(tensor), _is_permuted(tensor)
+        )
 
 
 # Bookkeeping of the tracer and of functional collectives; no device sees them.
@@ -148,6 +151,11 @@ def _is_dense(tensor: torch.Tensor) -> bool:
             return False
         expected *= size
     return True
+
+
+def _is_permuted(tensor: torch.Tensor) -> bool:
+    """True if the last dimension is not the innermost in memory."""
+    return tensor.dim() >= 2 and tensor.shape[-1] > 1 and tensor.stride(-1) != 1
 
 
 def _ranks(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:

@@ -230,4 +230,6 @@ def _node(call: RecordedCall, cores_per_chip: int) -> costs.ProgramNode:
 
 
 def _shapes(uses: Sequence[TensorUse]) -> tuple[costs.TensorShape, ...]:
-    return tuple(costs.TensorShape(use.sizes, use.dtype, use.dense) for use in uses)
+    return tuple(
+        costs.TensorShape(use.sizes, use.dtype, use.dense, permuted=use.permuted) for use in uses
+    )

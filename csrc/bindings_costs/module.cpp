@@ -48,8 +48,8 @@ py::tuple tuple_of(const char* const (&names)[N]) {
   return result;
 }
 
-// sizes, element, bytes of an element, dense, written, on the host
-using OperandRecord = std::tuple<std::vector<int64_t>, std::string, int, bool, bool, bool>;
+// sizes, element, bytes of an element, dense, permuted, written, on the host
+using OperandRecord = std::tuple<std::vector<int64_t>, std::string, int, bool, bool, bool, bool>;
 
 // An OperatorCall that owns what it points to.
 class Call {
@@ -59,14 +59,20 @@ class Call {
       : cost_class_(named<CostClass>(kClassNames, cost_class, "cost class")),
         result_bytes_(result_bytes) {
     sizes_.reserve(records.size());
-    for (const auto& [sizes, element, element_bytes, is_dense, is_written, is_on_host] : records) {
+    for (const auto& [sizes, element, element_bytes, is_dense, is_permuted, is_written,
+                      is_on_host] : records) {
       sizes_.push_back(sizes);
       int64_t elements = 1;
       for (const int64_t size : sizes) elements *= size;
-      operands_.push_back({sizes_.back().data(), static_cast<int>(sizes.size()),
-                           named<Element>(kElementNames, element, "element"),
-                           static_cast<uint8_t>(element_bytes), is_dense, is_written, is_on_host,
-                           elements});
+      operands_.push_back({.sizes = sizes_.back().data(),
+                           .rank = static_cast<int>(sizes.size()),
+                           .element = named<Element>(kElementNames, element, "element"),
+                           .element_bytes = static_cast<uint8_t>(element_bytes),
+                           .is_dense = is_dense,
+                           .is_written = is_written,
+                           .is_on_host = is_on_host,
+                           .elements = elements,
+                           .is_permuted = is_permuted});
     }
   }
   Call(const Call&) = delete;

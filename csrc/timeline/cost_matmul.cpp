@@ -38,22 +38,31 @@ double cycles(const Constants& c, double depth_tiles, double kept, double moved)
 
 // The last two dimensions as a matrix, a vector as one column or row.
 double rows_of(const Operand& x) {
-  return x.rank >= 2 ? static_cast<double>(x.sizes[x.rank - 2]) : 1;
+  if (x.rank == 0) return 1;
+  return static_cast<double>(x.sizes[x.rank >= 2 ? x.rank - 2 : 0]);
 }
 
 struct Factors {
-  const Operand* left;
-  const Operand* right;
+  const Operand* left = nullptr;
+  const Operand* right = nullptr;
 };
 
-// addmm and its kin have the summand first; linear has the bias, a vector, last.
+bool is_product(const Operand& left, const Operand& right) {
+  return left.rank >= 1 && right.rank >= 1 && innermost(left) == rows_of(right);
+}
+
+bool is_linear(const Operand& left, const Operand& right) {
+  return left.rank >= 1 && right.rank == 2 && innermost(left) == innermost(right);
+}
+
+// addmm and its kin have the summand first, linear has its bias last.
 Factors factors(const OperatorCall& call) {
   const Operand* a = input(call, 0);
   const Operand* b = input(call, 1);
   const Operand* third = input(call, 2);
   if (third == nullptr) return {a, b};
-  const bool is_linear = third->rank == 1 && a->rank >= 2;
-  return is_linear ? Factors{a, b} : Factors{b, third};
+  if (third->rank == 1 && a->rank >= 2 && is_linear(*a, *b)) return {a, b};
+  return is_product(*b, *third) ? Factors{b, third} : Factors{a, b};
 }
 
 MatrixProduct product_of(const OperatorCall& call) {
@@ -97,6 +106,21 @@ double tensor_transpose_ns(const Constants& c, double elements, Element element)
   const double blocks = std::ceil(elements / (c.tensor_rows * c.tensor_columns));
   const double passes = element == Element::kFloat32 ? 2 : 1;
   return blocks * passes * c.tensor_columns / (c.tensor_ghz * c.physical_cores);
+}
+
+// The depth of both factors has to lie along the array's rows: the array turns what lies otherwise.
+double eager_layout_ns(const Constants& c, const OperatorCall& call) {
+  if (call.cost_class != CostClass::kMatmul) return 0;
+  const auto [left, right] = factors(call);
+  if (right == nullptr || right->rank < 2) return 0;
+  double ns = 0;
+  const bool is_left_turned = left->rank >= 2 && !left->is_permuted;
+  const bool is_right_turned = is_product(*left, *right) == right->is_permuted;
+  if (is_left_turned)
+    ns += tensor_transpose_ns(c, static_cast<double>(left->elements), left->element);
+  if (is_right_turned)
+    ns += tensor_transpose_ns(c, static_cast<double>(right->elements), right->element);
+  return ns;
 }
 
 void matmul_work(const Constants& c, const OperatorCall& call, Work& work) {

@@ -117,22 +117,43 @@ Cost CostModel::eager(const OperatorCall& call) const {
     work.on(Engine::kDma) += gather_strides_ns(c, call.operands[i]);
   }
   work.on(Engine::kDma) += bytes / stream_gbps(c, c.hbm_efficiency);
+  work.on(Engine::kTensor) += eager_layout_ns(c, call);
   // The first read and the last write hide behind nothing.
   work.latency_ns += c.eager_program_ns + 2 * c.dma_startup_ns;
   return cost_of(work, work.latency_ns + combined_ns(work, c.kernel_exposed_fraction), bytes);
 }
 
+bool is_same_program(const OperatorCall& one, const OperatorCall& other) {
+  if (one.cost_class != other.cost_class || one.operand_count != other.operand_count ||
+      one.result_bytes != other.result_bytes) {
+    return false;
+  }
+  for (int i = 0; i < one.operand_count; ++i) {
+    const Operand& a = one.operands[i];
+    const Operand& b = other.operands[i];
+    if (a.element != b.element || a.is_permuted != b.is_permuted || a.is_dense != b.is_dense ||
+        !std::equal(a.sizes, a.sizes + a.rank, b.sizes, b.sizes + b.rank)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 int64_t CostModel::eager_run(const ProgramNode* nodes, int count, const Profile& profile) const {
   int64_t host_ps = 0;
   int64_t device_ps = 0;
+  const OperatorCall* loaded = nullptr;
   for (int i = 0; i < count; ++i) {
     const ProgramNode& node = nodes[i];
     if (node.call.cost_class == CostClass::kFree) continue;
     const Cost cost = node.call.cost_class == CostClass::kCollective
                           ? collective(node.collective, node.call.result_bytes, node.group)
                           : eager(node.call);
+    const bool is_loaded = loaded != nullptr && is_same_program(*loaded, node.call);
+    loaded = &node.call;
     host_ps += profile.eager_issue_ps;
     device_ps = std::max(host_ps + profile.eager_launch_ps, device_ps) + cost.device_ps;
+    if (!is_loaded) device_ps += profile.eager_switch_ps;
     // The host does this itself, so it waits.
     if (cost.bound == Bound::kHost) host_ps = device_ps;
   }

@@ -64,6 +64,9 @@ struct ProgramNode {
   ReplicaGroup group;
 };
 
+// Whether two eager calls run the same compiled program.
+bool is_same_program(const OperatorCall& one, const OperatorCall& other);
+
 // One chip kind at one logical core size; immutable, so that threads may share it.
 class CostModel {
  public:
@@ -74,7 +77,7 @@ class CostModel {
   // One compiled graph: engines overlap, and intermediates that fit stay in SBUF.
   Cost program(const ProgramNode* nodes, int count) const;
   // Picoseconds from the first issue to the end of the last node, each an eager program: the
-  // host issues one after the other, the device runs them in order.
+  // host issues one after the other, the device runs them in order and changes programs.
   int64_t eager_run(const ProgramNode* nodes, int count, const Profile& profile) const;
   Cost transfer(int64_t bytes, Direction direction) const;
   // `bytes` is the size of the whole tensor: the result of an all-gather, the input of the others.

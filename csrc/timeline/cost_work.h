@@ -55,6 +55,8 @@ struct MatrixProduct {
   double flops() const { return 2 * batch * rows * depth * columns; }
 };
 double tensor_ns(const Constants& c, const MatrixProduct& product);
+// What an eager product spends on turning its factors, which a compiled graph lays out ahead.
+double eager_layout_ns(const Constants& c, const OperatorCall& call);
 // 128x128 blocks of `elements` turned through the PE array.
 double tensor_transpose_ns(const Constants& c, double elements, Element element);
 

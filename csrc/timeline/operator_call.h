@@ -34,6 +34,7 @@ struct Operand {
   bool is_written;  // in place or `out=`
   bool is_on_host;
   int64_t elements;
+  bool is_permuted = false;  // the last dimension is not the innermost
 
   int64_t bytes() const { return elements * element_bytes; }
 };

@@ -8,10 +8,12 @@
 namespace torch_trainium::timeline {
 
 // name without its unit: host time of an eager operator and of a compiled graph, from issue to
-// start on an idle device, waiting for a device that is done, asking it, reading a scalar.
+// start on an idle device, device time to change to another eager program, host time of waiting
+// for a device that is done, of asking it, of reading a scalar.
 #define TORCH_TRAINIUM_OVERHEADS(_) \
   _(eager_issue)                    \
   _(eager_launch)                   \
+  _(eager_switch)                   \
   _(compiled_issue)                 \
   _(compiled_launch)                \
   _(synchronize)                    \

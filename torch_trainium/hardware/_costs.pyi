@@ -21,7 +21,7 @@ class Call:
     def __init__(
         self,
         cost_class: str,
-        operands: Sequence[tuple[Sequence[int], str, int, bool, bool, bool]],
+        operands: Sequence[tuple[Sequence[int], str, int, bool, bool, bool, bool]],
         result_bytes: int,
     ) -> None: ...
 

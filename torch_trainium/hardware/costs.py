@@ -73,13 +73,15 @@ PICOSECONDS_A_MICROSECOND = 1_000_000
 class TensorShape:
     """A tensor as the cost model sees it: sizes and dtype, no data.
 
-    `dense`: its elements are adjacent in memory, in any order of dimensions.
+    `dense`: its elements are adjacent in memory, in any order of dimensions; `permuted`: the last
+    dimension is not the innermost.
     """
 
     sizes: tuple[int, ...]
     dtype: str = "bfloat16"
     dense: bool = True
     on_host: bool = False
+    permuted: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in ELEMENTS:
@@ -119,6 +121,7 @@ class OperatorCall:
                 ELEMENTS[shape.dtype][0],
                 int(ELEMENTS[shape.dtype][1]),
                 shape.dense,
+                shape.permuted,
                 position in self.written,
                 shape.on_host,
             )

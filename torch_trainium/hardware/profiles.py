@@ -19,6 +19,7 @@ class Profile:
     is_measured: bool
     eager_issue_us: float
     eager_launch_us: float
+    eager_switch_us: float
     compiled_issue_us: float
     compiled_launch_us: float
     synchronize_us: float
