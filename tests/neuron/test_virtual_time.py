@@ -70,6 +70,8 @@ def test_big_products_are_bound_by_the_tensor_engine():
 
 
 def elapsed_ps(run):
+    """From the first start to the last end, once the core has loaded the program."""
+    run()
     torch.neuron.synchronize()
     records = records_of(run)
     return max(r.end_ps for r in records) - min(r.start_ps for r in records)
@@ -151,8 +153,16 @@ def test_a_copy_between_devices_waits_for_both():
     assert after.start_ps >= copy.end_ps
 
 
+def test_a_core_takes_time_to_change_programs():
+    small = on_device(8, 8)
+    same = elapsed_ps(lambda: [small.neg() for _ in range(6)])
+    alternating = elapsed_ps(lambda: [torch.neg(small) if i % 2 else small.abs() for i in range(6)])
+    assert alternating > same
+
+
 def test_events_measure_the_device_and_not_the_host(square):
     times_ms = []
+    repeat(square, 1)
     for _ in range(2):
         torch.neuron.synchronize()
         start = torch.neuron.Event(enable_timing=True)
