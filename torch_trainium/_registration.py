@@ -110,6 +110,7 @@ def _configure() -> None:
         _C.set_unavailable_reason(settings.error)
     else:
         _C.configure_machine(asdict(settings.machine))
+    # Also without a machine: `torch.neuron.set_instance` may choose one.
     _C.timeline.set_timing_provider(_timing_model)
     atexit.register(neuron.startup.stop_autograd)
 

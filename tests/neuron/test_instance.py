@@ -36,6 +36,36 @@ def test_count_memory_names_and_properties_follow(call: str, report: str) -> Non
     assert output_of(code + REPORT) == report
 
 
+TIME_OF_A_PRODUCT = """
+x = torch.ones(1024, 4096, device="neuron", dtype=torch.bfloat16)
+with torch.neuron.timeline() as scope:
+    x @ x.T
+snapshot = scope.snapshot
+print(snapshot.chip, snapshot.profile, scope.operators["aten::mm"].device_ps)
+"""
+
+
+def time_of_a_product(call: str = "", environ: dict[str, str] | None = None) -> list[str]:
+    return output_of(f"import torch\n{call}{TIME_OF_A_PRODUCT}", environ=environ).split()
+
+
+def test_virtual_times_follow_the_chosen_machine() -> None:
+    small = "torch.neuron.set_instance('trn3.3xlarge', logical_core_size=1)"
+    environ = {"TORCH_TRAINIUM_INSTANCE": "trn3.3xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
+    chosen = time_of_a_product(small)
+    assert chosen == time_of_a_product(environ=environ)
+    chip, _, small_ps = chosen
+    assert chip == "trn3"
+    *_, large_ps = time_of_a_product("torch.neuron.set_instance('trn3.3xlarge')")
+    assert int(small_ps) > int(large_ps)
+
+
+def test_virtual_times_name_the_profile_of_the_environment() -> None:
+    assert time_of_a_product()[1] == "torchneuron-2.33"
+    _, profile, _ = time_of_a_product(environ={"TORCH_TRAINIUM_PROFILE": "xla-2.9"})
+    assert profile == "xla-2.9"
+
+
 @pytest.mark.parametrize("name", ["trn2-ultraserver", "trn3-gen1-ultraserver"])
 def test_the_variable_takes_ultraservers_too(name: str) -> None:
     code = "import torch; print(torch.neuron.get_device_properties().ultraserver)"
