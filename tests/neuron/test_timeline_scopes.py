@@ -78,6 +78,15 @@ def test_backward_work_belongs_to_the_forward_line_and_module(network, batch):
     }
 
 
+def test_backward_work_of_a_view_belongs_to_the_operator_before_it(batch):
+    with timeline() as scope:
+        leaf = batch.clone().requires_grad_()
+        (leaf * 2).select(0, 1).sum().backward()
+    backward = [record for record in scope.snapshot.records if record.is_backward]
+    assert "aten::select_backward" in {record.operator for record in backward}
+    assert all("test_timeline_scopes.py" in record.line for record in backward)
+
+
 def test_recomputed_work_belongs_to_its_line_too(network, batch):
     def run(block, x):
         return checkpoint(block, x, use_reentrant=False)
@@ -140,7 +149,7 @@ def test_a_snapshot_names_machine_and_profile(batch):
         batch.add(1)
     snapshot = scope.snapshot
     assert snapshot.instance == "trn2.3xlarge"
-    assert snapshot.chip == "Trainium2"
+    assert snapshot.chip == "trn2"
     assert snapshot.logical_core_size == 2
     assert snapshot.profile == "torchneuron-2.33"
 
