@@ -16,12 +16,6 @@ thread_local std::vector<uint32_t> open_modules;
 
 std::string text_of(PyObject* unicode) { return py::cast<std::string>(py::handle(unicode)); }
 
-int64_t allocated_bytes(int device) {
-  const auto stats = device_allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(device));
-  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return stats.allocated_bytes[kAll].current;
-}
-
 }  // namespace
 
 ScopeRecorder& ScopeRecorder::instance() {

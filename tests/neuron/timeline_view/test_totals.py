@@ -8,6 +8,7 @@ from torch_trainium.neuron.timeline_view.roofline import core_peaks, roofline_po
 from torch_trainium.neuron.timeline_view.totals import (
     OUTSIDE_MODULES,
     UNKNOWN_LINE,
+    UNKNOWN_MODULE,
     busy_parts_ps,
     by_line,
     by_module,
@@ -23,6 +24,7 @@ RECORDS = [
     work("mm", 30, 50, issued_us=30, module="net.a", line="t.py:1 f", bound="launch", flops=50,
          is_backward=True),
     work("copy", 50, 51, line="", bound="dma"),
+    work("fill", 51, 53, line="t.py:3 f"),
 ]  # fmt: skip
 
 
@@ -32,7 +34,7 @@ def items():
 
 def test_operators_are_summed_and_the_longest_is_first():
     totals = by_operator(items())
-    assert list(totals) == ["mm", "add", "copy"]
+    assert list(totals) == ["mm", "fill", "add", "copy"]
     mm = totals["mm"]
     assert (mm.calls, mm.launch_bound_calls, mm.flops) == (2, 2, 150)
     assert (mm.elapsed_ps, mm.device_ps) == ((20 + 29) * US, (10 + 20) * US)
@@ -50,13 +52,14 @@ def test_lines_are_summed_and_unknown_ones_named():
     assert {line: total.calls for line, total in totals.items()} == {
         "t.py:1 f": 2,
         "t.py:2 f": 1,
+        "t.py:3 f": 1,
         UNKNOWN_LINE: 1,
     }
 
 
 def test_modules_form_a_tree_of_inclusive_times():
     root = by_module(items())
-    assert list(root.children) == ["net", OUTSIDE_MODULES]
+    assert list(root.children) == ["net", UNKNOWN_MODULE, OUTSIDE_MODULES]
     net = root.children["net"]
     assert net.total.elapsed_ps == 50 * US
     assert net.children["a"].path == "net.a"

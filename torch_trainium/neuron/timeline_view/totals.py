@@ -8,7 +8,8 @@ from torch_trainium.neuron.timeline_view.records import ENGINES, TimelineSnapsho
 
 # What a total is called where the work has no module or line to name.
 OUTSIDE_MODULES = "(outside modules)"
-UNKNOWN_LINE = "(no line of Python)"
+UNKNOWN_MODULE = "(module unknown)"
+UNKNOWN_LINE = "(line unknown)"
 
 
 @dataclass
@@ -78,10 +79,15 @@ def by_module(items: Iterable[Elapsed]) -> ModuleTotal:
     for item in items:
         module = root
         module.total.add(item)
-        for name in (item.record.module or OUTSIDE_MODULES).split("."):
+        for name in _module_path(item.record).split("."):
             module = module.child(name)
             module.total.add(item)
     return root
+
+
+def _module_path(record: WorkRecord) -> str:
+    # Where not even the line is known, work without a module may belong to one.
+    return record.module or (OUTSIDE_MODULES if record.line else UNKNOWN_MODULE)
 
 
 def engine_busy_ps(records: Iterable[WorkRecord]) -> dict[str, int]:
