@@ -121,6 +121,13 @@ void bind_timeline(py::module_& parent) {
   m.def("totals", &totals);
   m.def("set_charging", [](bool enabled) { virtual_timeline().set_charging(enabled); });
   m.def("reset_totals", [] { virtual_timeline().reset_totals(); });
+  m.def("occupy", [](int64_t duration_ps) {
+    const c10::DeviceIndex device = current_device();
+    timeline::Timeline& timeline = virtual_timeline();
+    follow_calling_thread();
+    timeline.occupy(device, current_stream(device).id(), duration_ps,
+                    timeline::HostClock::of_this_thread());
+  });
   m.def("host_ps", [] {
     follow_calling_thread();
     return timeline::HostClock::of_this_thread().now_ps();

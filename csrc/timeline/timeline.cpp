@@ -113,6 +113,17 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   return placement;
 }
 
+void Timeline::occupy(int device, int64_t stream, int64_t duration_ps, HostClock& host) {
+  host.advance(profile_.eager_issue_ps);
+  Device& on = this->device(device);
+  const std::lock_guard lock(on.mutex);
+  int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(stream));
+  int64_t& queue_end = on.queue_end_ps[static_cast<size_t>(Queue::kCompute)];
+  const int64_t start_ps =
+      std::max({host.now_ps() + profile_.eager_launch_ps, stream_end, queue_end});
+  stream_end = queue_end = start_ps + duration_ps;
+}
+
 int64_t Timeline::record_event(int device, int64_t stream, HostClock& host) {
   return std::max(host.now_ps(), stream_end_ps(device, stream));
 }

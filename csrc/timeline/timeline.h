@@ -58,6 +58,9 @@ class Timeline {
   // Lays a call on the timeline and advances the host's clock.
   Placement charge(const Request& request, const OperatorCall& call, HostClock& host);
 
+  // Keeps a stream and its core busy, as a program that does nothing for so long.
+  void occupy(int device, int64_t stream, int64_t duration_ps, HostClock& host);
+
   // When what is queued on a stream by now is done; the host's time if nothing is.
   int64_t record_event(int device, int64_t stream, HostClock& host);
   void wait_event(int device, int64_t stream, int64_t event_ps);

@@ -188,6 +188,20 @@ def test_elapsed_time_needs_events_that_have_passed():
     assert start.elapsed_time(end) > 0
 
 
+def test_sleep_keeps_the_stream_busy():
+    start = torch.neuron.Event(enable_timing=True)
+    end = torch.neuron.Event(enable_timing=True)
+    torch.neuron.synchronize()
+    start.record()
+    torch.neuron._sleep(5_000_000)
+    assert not torch.neuron.current_stream().query()
+    end.record()
+    end.synchronize()
+    assert start.elapsed_time(end) == pytest.approx(5, rel=0.02)
+    with pytest.raises(ValueError, match="at least 0"):
+        torch.neuron._sleep(-1)
+
+
 def test_polling_ends():
     matrix = big()
     event = torch.neuron.Event()
