@@ -46,6 +46,8 @@ GROUPS = {
     "Memory": "memory",
     "Random numbers": "random",
     "Observing the device": "observe",
+    "Virtual time": "virtual_time",
+    "Reports": "reports",
     "Types named by `Tensor.type()`": "legacy_types",
 }
 SUBMODULES = {

@@ -131,7 +131,7 @@ def line_of(text):
 
 def test_small_eager_steps_are_launch_bound(transformer_step, tmp_path):
     path = torch.neuron.report(tmp_path / "report.html", scope_of(transformer_step))
-    assert read(path).texts["verdict"].startswith("Launch-bound: the host sets the pace")
+    assert read(path).texts["verdict"].startswith("Launch-bound: ")
 
 
 def test_large_products_are_bound_by_the_tensor_engine(tmp_path):

@@ -28,11 +28,6 @@ class Elapsed(NamedTuple):
         """Waiting and doing."""
         return self.issue_wait_ps + self.launch_wait_ps + self.busy_ps
 
-    @property
-    def is_launch_bound(self) -> bool:
-        """Whether the core had run out of work when the host issued it: the host sets the pace."""
-        return self.issue_wait_ps > 0
-
 
 @dataclass(frozen=True)
 class CoreTime:
@@ -42,7 +37,7 @@ class CoreTime:
     busy_ps: int = 0
     issue_wait_ps: int = 0
     launch_wait_ps: int = 0
-    launch_bound_ps: int = 0  # waiting for and doing launch-bound work
+    launch_bound_ps: int = 0  # waiting for and doing work that is launch-bound
     tail_ps: int = 0  # after the last work, such as the host's way back from a synchronization
 
     @property
@@ -81,7 +76,7 @@ def core_times(snapshot: TimelineSnapshot) -> dict[int, CoreTime]:
             busy_ps=sum(item.busy_ps for item in items),
             issue_wait_ps=sum(item.issue_wait_ps for item in items),
             launch_wait_ps=sum(item.launch_wait_ps for item in items),
-            launch_bound_ps=sum(item.total_ps for item in items if item.is_launch_bound),
+            launch_bound_ps=sum(item.total_ps for item in items if item.record.bound == "launch"),
             tail_ps=_tail_ps(items, span),
         )
     return times

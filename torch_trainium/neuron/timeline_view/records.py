@@ -10,7 +10,8 @@ from typing import NamedTuple
 # The order of `WorkRecord.engine_ps`, which is that of `Engine` in csrc/timeline.
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "dma", "collective")
 QUEUES = ("compute", "copy_in", "copy_out", "collective")
-# What can set the time of a unit of work: an engine, or what comes before the device.
+# What sets the time of a unit of work: an engine, the host that computes it, or "launch" where
+# asking for it and launching it take longer than its engines.
 BOUNDS = ("launch", *ENGINES, "host")
 
 PICOSECONDS_PER_SECOND = 10**12

@@ -58,7 +58,7 @@ COMPOSITION_TIPS = ENGINE_TIPS | {
 
 TIME_TIP = "Doing the work and waiting for it; the rows add up to the cores' time"
 DEVICE_TIP = "Occupying a queue of the device, waiting left out"
-LAUNCH_TIP = "Calls that the host issued when the device had run out of work"
+LAUNCH_TIP = "Calls whose work takes less time than asking for it and launching it"
 
 
 def masthead(view: View) -> Markup:
@@ -112,7 +112,7 @@ def footer(view: View) -> Markup:
 def headline(view: View) -> Markup:
     """The few numbers that matter most."""
     records = view.snapshot.records
-    launch_bound = sum(item.is_launch_bound for item in view.items)
+    launch_bound = sum(record.bound == "launch" for record in records)
     flops = sum(record.flops for record in records)
     seconds = view.snapshot.duration_ps / PICOSECONDS_PER_SECOND
     dtype = max(view.peaks.flops_per_s, key=view.peaks.flops_per_s.__getitem__)

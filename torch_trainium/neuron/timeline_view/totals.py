@@ -28,7 +28,7 @@ class Total:
         """Count one unit of work."""
         record = item.record
         self.calls += 1
-        self.launch_bound_calls += item.is_launch_bound
+        self.launch_bound_calls += record.bound == "launch"
         self.elapsed_ps += item.total_ps
         self.device_ps += record.duration_ps
         self.backward_ps += item.total_ps if record.is_backward else 0

@@ -44,19 +44,25 @@ def verdict(time: CoreTime, busy_parts_ps: Mapping[str, int]) -> str:
     """
     if time.span_ps == 0 or time.busy_ps == 0:
         return "No device work was recorded."
-    idle = f"The device is idle {_percent(time.idle_ps / time.span_ps)} of the time"
-    if time.launch_bound_ps > MOSTLY * time.span_ps:
-        waits = _percent(time.issue_wait_ps / time.idle_ps)
-        return (
-            f"Launch-bound: the host sets the pace {_percent(time.launch_bound_ps / time.span_ps)} "
-            f"of the time; compile it. {idle}, and {waits} of that waits for the host to issue."
+    span_ps = time.span_ps
+    if time.launch_bound_ps > MOSTLY * span_ps:
+        issue, launch, overhead = (
+            _percent(ps / span_ps)
+            for ps in (time.issue_wait_ps, time.launch_wait_ps, busy_parts_ps["overhead"])
         )
-    if time.idle_ps > MOSTLY * time.span_ps:
-        return f"{_idle_verdict(time)} {idle}."
+        return (
+            f"Launch-bound: {_percent(time.launch_bound_ps / span_ps)} of the time goes to work "
+            "that takes less time than asking for it and launching it; compile it. The device "
+            f"waits for the host {issue} of the time, for launches {launch}, and the fixed cost of "
+            f"programs takes {overhead}."
+        )
+    if time.idle_ps > MOSTLY * span_ps:
+        idle = _percent(time.idle_ps / span_ps)
+        return f"{_idle_verdict(time)} The device is idle {idle} of the time."
     part = max(busy_parts_ps, key=busy_parts_ps.__getitem__)
     what, advice = BUSY[part]
     return (
-        f"Device-bound: the cores are busy {_percent(time.busy_ps / time.span_ps)} of the time, "
+        f"Device-bound: the cores are busy {_percent(time.busy_ps / span_ps)} of the time, "
         f"{_percent(busy_parts_ps[part] / time.busy_ps)} of it with {what}: {advice}."
     )
 
