@@ -127,6 +127,7 @@ class Emulator final : public Runtime {
       return;
     thread_local std::vector<timeline::Operand> operands;
     const timeline::OperatorCall call = work.call->describe(operands);
+    if (call.cost_class == timeline::CostClass::kFree) return;  // a view by another name
     const timeline::Placement placement =
         timeline_.charge({work.device, work.stream, work.operator_id, work.host_waits}, call,
                          timeline::HostClock::of_this_thread());

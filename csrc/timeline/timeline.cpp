@@ -105,10 +105,9 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   stream_end = queue_end = placement.end_ps;
   add(at_index(on.totals, request.operator_id), placement.cost, idle_ps);
   const bool runs_on_host = on_host == nullptr && placement.cost.bound == Bound::kHost;
-  if (request.host_waits || runs_on_host) {
-    host.wait_until(placement.end_ps + (call.cost_class == CostClass::kHostRead
-                                            ? profile_.host_read_ps
-                                            : profile_.synchronize_ps));
+  const bool is_read = call.cost_class == CostClass::kHostRead;
+  if (request.host_waits || runs_on_host || is_read) {
+    host.wait_until(placement.end_ps + (is_read ? profile_.host_read_ps : profile_.synchronize_ps));
   }
   return placement;
 }

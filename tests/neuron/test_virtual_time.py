@@ -222,7 +222,9 @@ def test_synchronize_brings_the_host_to_the_device():
     assert _C.timeline.host_ps() >= _C.timeline.device_ps(0)
 
 
-@pytest.mark.parametrize("read", [lambda t: t.item(), lambda t: t.cpu(), lambda t: t.tolist()])
+@pytest.mark.parametrize(
+    "read", [lambda t: t.item(), lambda t: t.cpu(), lambda t: t.tolist(), lambda t: t.equal(t)]
+)
 def test_reading_a_value_waits_for_the_device(read):
     result = repeat(big(), 20)[-1].sum()
     read(result)
@@ -245,8 +247,16 @@ def test_an_operator_on_the_cpu_makes_the_host_wait():
     assert _C.timeline.host_ps() >= record.end_ps
 
 
-def test_views_and_allocations_take_no_device_time(square):
-    assert not records_of(lambda: (square.t()[1:], square.view(-1), torch.empty_like(square)))
+def test_views_and_allocations_take_no_time(square):
+    def views():
+        for result in (square.t()[1:], square.view(-1), torch.empty_like(square)):
+            assert result.is_neuron
+        torch.ops.aten._unsafe_view(square, (-1,))
+
+    before_ps = _C.timeline.host_ps()
+    views()
+    assert _C.timeline.host_ps() == before_ps
+    assert not records_of(views)
 
 
 def test_backward_starts_where_its_caller_stands_and_the_caller_goes_on_after_it():
