@@ -55,23 +55,14 @@ class _Clock:
 
 
 def export_chrome_trace(snapshot: TimelineSnapshot, path: str | PathLike[str]) -> None:
-    """Write `chrome_trace(snapshot)` to `path`, one event per line."""
-    trace = chrome_trace(snapshot)
-    events = ",\n".join(json.dumps(event) for event in trace.pop("traceEvents"))
-    head = json.dumps(trace)[:-1]
-    Path(path).write_text(f'{head}, "traceEvents": [\n{events}\n]}}\n', encoding="utf-8")
-
-
-def chrome_trace(snapshot: TimelineSnapshot) -> dict[str, Any]:
-    """The trace as the object that its JSON describes.
+    """Write the trace to `path`, one event per line.
 
     Rows of a core: the host's issues, the engines, the queues of copies and collectives, and
     the streams. An arrow leads from each issue to the work on its stream. An engine's slice
     begins with the program it is part of and is as long as the engine is busy inside it: when
     within the program it was busy is not modelled.
     """
-    clock = _Clock(snapshot.started_ps)
-    return {
+    head = {
         "displayTimeUnit": "ns",
         "otherData": {
             "instance": snapshot.instance,
@@ -80,8 +71,20 @@ def chrome_trace(snapshot: TimelineSnapshot) -> dict[str, Any]:
             "profile": snapshot.profile,
             "times": "emulated by a cost model, not measured on a chip",
         },
-        "traceEvents": [*_names(snapshot), *_work(snapshot, clock), *_memory(snapshot, clock)],
     }
+    with Path(path).open("w", encoding="utf-8") as file:
+        file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
+        for number, event in enumerate(trace_events(snapshot)):
+            file.write(f"{',' if number else ''}\n{json.dumps(event)}")
+        file.write("\n]}\n")
+
+
+def trace_events(snapshot: TimelineSnapshot) -> Iterator[Event]:
+    """The events of the trace: names of rows, then work in order of issue, then memory."""
+    clock = _Clock(snapshot.started_ps)
+    yield from _names(snapshot)
+    yield from _work(snapshot, clock)
+    yield from _memory(snapshot, clock)
 
 
 def _names(snapshot: TimelineSnapshot) -> Iterator[Event]:

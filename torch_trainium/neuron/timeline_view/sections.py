@@ -41,7 +41,7 @@ ENGINE_TIPS = {
 }
 COMPOSITION_NAMES = ENGINE_NAMES | {
     "overhead": "Fixed cost of programs",
-    "copy": "Copies from and to the host",
+    "copy": "Host copies",
     "host": "CPU fallbacks",
     "issue": "Idle: host has not issued",
     "launch": "Idle: launch and waits",
@@ -49,7 +49,7 @@ COMPOSITION_NAMES = ENGINE_NAMES | {
 }
 COMPOSITION_TIPS = ENGINE_TIPS | {
     "overhead": "Programs beyond their busiest engine: start, latencies, engines waiting",
-    "copy": "Over the host link, while nothing else runs",
+    "copy": "From and to the host, while nothing else runs",
     "host": "Operators the chip does not have",
     "issue": "The device has run out of work",
     "launch": "Issued, but launching or waiting for events or other cores",
