@@ -3,14 +3,16 @@
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
 from torch import nn
 
 from torch_trainium.neuron.timeline_view import units
-from torch_trainium.neuron.timeline_view.elapsed import elapsed
+from torch_trainium.neuron.timeline_view.elapsed import core_times, elapsed
 from torch_trainium.neuron.timeline_view.totals import by_line, by_module, by_operator
 
 
@@ -172,6 +174,53 @@ def test_trace_of_a_cnn_has_all_its_work(tmp_path):
     assert on_stream == [record.operator for record in scope.snapshot.records]
     assert "copies from the host" in names.values()
     assert "aten::convolution_backward" in on_stream or any("conv" in n for n in on_stream)
+
+
+def on_many_queues(seed):
+    """Products, copies in and out and between devices, on two streams of two devices."""
+    random = Random(seed)
+    streams = [torch.Stream(device) for device in ("neuron:0", "neuron:0", "neuron:1", "neuron:1")]
+    matrices = [torch.ones(256, 256, device=f"neuron:{index}") for index in range(2)]
+    on_host = torch.ones(256, 256).pin_memory()
+    for _ in range(40):
+        stream = random.choice(streams)
+        matrix = matrices[stream.device.index]
+        with stream:
+            match random.randrange(5):
+                case 0 | 1:
+                    matrix @ matrix
+                case 2:
+                    on_host.to(stream.device, non_blocking=True)
+                case 3:
+                    on_host.copy_(matrix, non_blocking=True)
+                case 4:
+                    matrix.copy_(matrices[1 - stream.device.index], non_blocking=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_work_of_a_row_never_overlaps(tmp_path, seed):
+    scope = scope_of(lambda: on_many_queues(seed))
+    scope.export_chrome_trace(tmp_path / "trace.json")
+    slices = {}
+    for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]:
+        if event["ph"] == "X":
+            slices.setdefault((event["pid"], event["tid"]), []).append(event)
+    assert {device for device, _ in slices} == {0, 1}
+    assert len(slices) >= 12
+    for row in slices.values():
+        row.sort(key=lambda e: (e["ts"], e["dur"]))
+        for before, after in pairwise(row):
+            assert before["ts"] + before["dur"] <= after["ts"] + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_elapsed_times_of_many_queues_add_up(seed):
+    snapshot = scope_of(lambda: on_many_queues(seed)).snapshot
+    items = elapsed(snapshot)
+    for device, time in core_times(snapshot).items():
+        own_ps = sum(item.total_ps for item in items if item.record.device == device)
+        assert own_ps + time.tail_ps == time.span_ps
+        assert time.tail_ps >= 0
 
 
 def test_fallbacks_are_listed_with_their_lines(tmp_path):
