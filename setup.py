@@ -68,6 +68,7 @@ SOURCES = [
     "csrc/core/operator_names.cpp",
     "csrc/core/out_of_memory.cpp",
     "csrc/core/profiler_stubs.cpp",
+    "csrc/core/trace_rows.cpp",
     "csrc/core/work_recorder.cpp",
     "csrc/runtime/device_fault.cpp",
     "csrc/runtime/emulator.cpp",
