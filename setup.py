@@ -91,6 +91,7 @@ TIMELINE_SOURCES = [
     "csrc/timeline/cost_reduction.cpp",
     "csrc/timeline/cost_work.cpp",
     "csrc/timeline/host_clock.cpp",
+    "csrc/timeline/loaded_programs.cpp",
     "csrc/timeline/operator_classes.cpp",
     "csrc/timeline/profile.cpp",
     "csrc/timeline/timeline.cpp",

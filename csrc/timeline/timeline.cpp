@@ -40,19 +40,6 @@ void add(OperatorTotal& total, const Cost& cost, int64_t idle_ps) {
   total.hbm_bytes += cost.hbm_bytes;
 }
 
-// Equal for calls that the same program serves: one operator on the same shapes.
-uint64_t program_of(uint32_t operator_id, const OperatorCall& call) {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
-  uint64_t key = operator_id + 1;
-  const auto mix = [&](uint64_t value) { key = (key ^ value) * kMultiplier + (key >> 32); };
-  for (int i = 0; i < call.operand_count; ++i) {
-    const Operand& operand = call.operands[i];
-    mix(static_cast<uint64_t>(operand.element) << 8 | static_cast<uint64_t>(operand.rank));
-    for (int k = 0; k < operand.rank; ++k) mix(static_cast<uint64_t>(operand.sizes[k]));
-  }
-  return key;
-}
-
 // Whether what comes before and around a program takes longer than its work.
 bool is_launch_bound(const Cost& cost, int64_t idle_ps, int64_t issue_ps) {
   const int64_t busy_ps = *std::max_element(std::begin(cost.engine_ps), std::end(cost.engine_ps));
@@ -90,9 +77,8 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(request.stream));
   int64_t& queue_end = on.queue_end_ps[static_cast<size_t>(placement.queue)];
   if (placement.queue == Queue::kCompute && placement.cost.bound != Bound::kHost) {
-    const uint64_t program = program_of(request.operator_id, call);
-    if (program != on.program) placement.cost.device_ps += profile_.eager_switch_ps;
-    on.program = program;
+    placement.cost.device_ps +=
+        on.programs.switch_to(program_of(request.operator_id, call), profile_);
   }
   const int64_t free_ps = std::max(stream_end, queue_end);
   placement.start_ps = std::max(launched_ps, free_ps);

@@ -15,6 +15,7 @@
 
 #include "timeline/cost_model.h"
 #include "timeline/host_clock.h"
+#include "timeline/loaded_programs.h"
 #include "timeline/operator_call.h"
 #include "timeline/profile.h"
 
@@ -85,7 +86,7 @@ class Timeline {
     mutable std::mutex mutex;
     std::vector<int64_t> stream_end_ps;  // by stream id
     int64_t queue_end_ps[kQueues] = {};
-    uint64_t program = 0;               // the last one that ran
+    LoadedPrograms programs;
     std::vector<OperatorTotal> totals;  // by operator id
   };
 
