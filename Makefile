@@ -15,7 +15,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
-GENERATORS := $(wildcard csrc/codegen/*.py)
+GENERATORS := $(wildcard csrc/codegen/*.py) torch_trainium/hardware/data/operator_classes.toml
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help setup browser demo test test-hf stress conformance accuracy lint format headers-2.14 clean

@@ -46,7 +46,7 @@ def unpack(requirement: str, target: Path) -> None:
 
 
 def compile_all(flags: list[str], objects: Path) -> list[Path]:
-    """Compile the sources of `_C` without optimization, which also keeps every inline function's symbols."""
+    """Compile `_C` without optimization, which also keeps every inline function's symbols."""
 
     def compile_one(source: str) -> Path:
         target = objects / f"{source.replace('/', '_')}.o"

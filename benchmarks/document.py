@@ -40,6 +40,9 @@ def eager(result: dict[str, Any]) -> str:
         ]
         for row in result["summary"]
     ]
+    timeline = [
+        [row["mode"], number(row["us"], 3), number(row["bar"])] for row in result["timeline_cost"]
+    ]
     machine = result["machine"]
     options = " --quick" if result["effort"] == "quick" else ""
     header = ["measure", "cpu us", "neuron us", "ratio", "bar", "stock fallback"]
@@ -51,6 +54,8 @@ backend that uses PyTorch's `at::native::cpu_fallback` (`benchmarks/stock_fallba
 in its own process; empty where it cannot run the program.
 
 {markdown_table(header, rows)}
+
+{markdown_table(["virtual timeline", "us per operator", "bar"], timeline)}
 
 - `add`, `view`: one element. `mlp`, `gpt`, `resnet18`: a training step with the optimizer, see
   `benchmarks/models.py`.

@@ -26,6 +26,7 @@ import torch
 from models import PROGRAMS
 from overloads import CALLS, SIDES, Operands, hot_overloads
 from results import RESULTS, machine, print_table, write
+from timeline_cost import timeline_cost
 from timing import Comparison, compare
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -173,6 +174,15 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     return cells
 
 
+def timeline_table(result: dict[str, Any]) -> list[list[str]]:
+    cells = []
+    for row in result["timeline_cost"]:
+        bar = row["bar"]
+        verdict = "" if bar is None else "ok" if row["us"] <= bar else "MISSED"
+        cells.append([row["mode"], f"{row['us']:.3f}", "" if bar is None else f"{bar}", verdict])
+    return cells
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about a minute, with more noise")
@@ -195,6 +205,7 @@ def main() -> int:
         if not args.no_peer:
             result["stock_fallback"] = stock_fallback(["--quick"] if args.quick else [])
         result["peak_memory"] = peak_memory_ratios(effort)
+        result["timeline_cost"] = timeline_cost(effort.runs)
         result["summary"] = summary(result)
     write(args.output, result)
     if args.device == "stock":
@@ -202,7 +213,10 @@ def main() -> int:
     header = ["measure", "cpu us", "neuron us", "ratio", "bar", "stock fallback", ""]
     rows = result["summary"]
     print_table(header, table(rows))
-    missed = any(row["ratio"] > row["bar"] for row in rows)
+    print_table(["timeline", "us per operator", "bar us", ""], timeline_table(result))
+    missed = any(row["ratio"] > row["bar"] for row in rows) or any(
+        row["bar"] is not None and row["us"] > row["bar"] for row in result["timeline_cost"]
+    )
     return int(args.check and missed)
 
 

@@ -40,11 +40,14 @@ Differences from CUDA that a program can meet:
 
 GROUPS = {
     "Devices": "devices",
+    "The emulated machine": "instance",
     "Start-up": "startup",
     "Streams and events": "streams",
     "Memory": "memory",
     "Random numbers": "random",
     "Observing the device": "observe",
+    "Virtual time": "virtual_time",
+    "Reports": "reports",
     "Types named by `Tensor.type()`": "legacy_types",
 }
 SUBMODULES = {

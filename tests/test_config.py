@@ -3,6 +3,7 @@
 import pytest
 
 from torch_trainium import config
+from torch_trainium.hardware.profiles import profile_names
 
 
 def test_defaults_describe_one_trn2_chip() -> None:
@@ -32,6 +33,7 @@ def test_empty_variable_counts_as_unset() -> None:
         {"TORCH_TRAINIUM_LOG_OPS": "maybe"},
         {"TORCH_TRAINIUM_LOG": "loud"},
         {"TORCH_TRAINIUM_INSTANCE": "trn9.large"},
+        {"TORCH_TRAINIUM_PROFILE": "torchneuron-9"},
         {"TORCH_TRAINIUM_HBM_BYTES": "24G"},
         {"NEURON_RT_NUM_CORES": "-1"},
     ],
@@ -43,6 +45,33 @@ def test_bad_value_is_kept_as_an_error_that_names_the_variable(environ: dict[str
     assert name in settings.error
     assert environ[name] in settings.error
     assert f"error: {settings.error}" in str(settings)
+
+
+def test_a_profile_is_one_of_the_data_file() -> None:
+    assert config.read({})["TORCH_TRAINIUM_PROFILE"] == "torchneuron-2.33"
+    for name in profile_names():
+        settings = config.read({"TORCH_TRAINIUM_PROFILE": name})
+        assert settings["TORCH_TRAINIUM_PROFILE"] == name
+        assert settings.error == ""
+    error = config.read({"TORCH_TRAINIUM_PROFILE": "cuda"}).error
+    assert all(name in error for name in profile_names())
+
+
+ALL_128_CORES = {"TORCH_TRAINIUM_INSTANCE": "trn2.48xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
+
+
+@pytest.mark.parametrize("more", [{}, {"NEURON_RT_NUM_CORES": "0"}])
+def test_cores_that_a_process_cannot_see_are_pointed_out(more: dict[str, str]) -> None:
+    (sentence,) = config.hidden_cores(config.read({**ALL_128_CORES, **more}))
+    assert "trn2.48xlarge has 128 logical cores" in sentence
+    assert "sees cores 0 to 126" in sentence
+
+
+@pytest.mark.parametrize(
+    "more", [{"NEURON_RT_VISIBLE_CORES": "0-126"}, {"NEURON_RT_NUM_CORES": "127"}]
+)
+def test_cores_that_nobody_asked_for_are_not(more: dict[str, str]) -> None:
+    assert config.hidden_cores(config.read({**ALL_128_CORES, **more})) == []
 
 
 def test_two_bad_values_are_both_reported() -> None:

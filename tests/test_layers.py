@@ -17,6 +17,7 @@ PYTHON_LAYERS = (
     "config",
     "_C",
     "neuron",
+    "testing",
     "compat",
     "_patches",
     "_registration",

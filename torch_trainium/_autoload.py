@@ -93,7 +93,7 @@ def activate() -> None:
         _registration.register()
     finally:
         _activating = False
-    _warn_of_unknown_variables()
+    _warn_of_settings()
     aside = f" (autoload {before.state}: {before.reason})" if before.state != "not run" else ""
     _report("active", f"imported by the program{aside}")
 
@@ -112,7 +112,7 @@ def _load() -> None:
     from torch_trainium import _registration
 
     _registration.register()
-    _warn_of_unknown_variables()
+    _warn_of_settings()
     _report("active", "TORCH_TRAINIUM_ENABLE=1" if enable else "loaded by PyTorch")
 
 
@@ -174,11 +174,12 @@ def _report(state: State, reason: str) -> None:
     logging.getLogger(PACKAGE).info("%s", _status)
 
 
-def _warn_of_unknown_variables() -> None:
+def _warn_of_settings() -> None:
     from torch_trainium import config
     from torch_trainium.errors import ConfigurationWarning
 
-    for sentence in config.unknown_variables(os.environ):
+    unknown = config.unknown_variables(os.environ)
+    for sentence in (*unknown, *config.hidden_cores(config.current())):
         _warn(sentence, ConfigurationWarning)
 
 

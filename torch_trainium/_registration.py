@@ -110,12 +110,13 @@ def _configure() -> None:
         _C.set_unavailable_reason(settings.error)
     else:
         _C.configure_machine(asdict(settings.machine))
-        _C.timeline.set_timing_provider(_timing_model)
+    # Also without a machine: `torch.neuron.set_instance` may choose one.
+    _C.timeline.set_timing_provider(_timing_model)
     atexit.register(neuron.startup.stop_autograd)
 
 
 def _timing_model() -> tuple[dict[str, float], str, dict[str, float]]:
-    """The constants of the emulated core and the software profile; read on first use of a device."""
+    """The constants of the emulated core and the overheads of the software profile."""
     from torch_trainium.hardware import costs
 
     settings = config.current()

@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any
 
 from torch_trainium.hardware import ConfigurationError, Machine, machine
+from torch_trainium.hardware.environment import MAX_VISIBLE_DEVICES
+from torch_trainium.hardware.profiles import DEFAULT_PROFILE, profile_names
 
 PREFIX = "TORCH_TRAINIUM_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -36,6 +38,12 @@ def _log_level(text: str) -> str:
     if text.lower() not in LOG_LEVELS:
         raise ValueError(f"use one of {', '.join(LOG_LEVELS)}")
     return text.lower()
+
+
+def _profile(text: str) -> str:
+    if text not in profile_names():
+        raise ValueError(f"use one of {', '.join(profile_names())}")
+    return text
 
 
 # The machine's variables keep their text here: `hardware.machine` reads them together,
@@ -67,7 +75,14 @@ VARIABLES = (
         "TORCH_TRAINIUM_INSTANCE",
         "instance type",
         None,
-        "The instance to emulate; trn2.3xlarge (one Trainium2 chip) when unset.",
+        "The instance or UltraServer to emulate; trn2.3xlarge (one Trainium2 chip) when unset.",
+    ),
+    Variable(
+        "TORCH_TRAINIUM_PROFILE",
+        "software profile",
+        DEFAULT_PROFILE,
+        f"The software whose overheads the device's times include; {DEFAULT_PROFILE} when unset.",
+        _profile,
     ),
     Variable(
         "TORCH_TRAINIUM_HBM_BYTES",
@@ -85,7 +100,7 @@ VARIABLES = (
         "NEURON_RT_VISIBLE_CORES",
         "core list",
         None,
-        "Logical cores this process sees, such as 0-3 or 0,2; all when unset.",
+        "Logical cores this process sees, such as 0-3 or 0,2; when unset all, at most 127.",
     ),
     Variable(
         "NEURON_RT_NUM_CORES",
@@ -114,7 +129,8 @@ class Config(Mapping[str, Any]):
 
     Attributes:
         settings: the value of each variable of `VARIABLES`.
-        given: the variables that the environment sets.
+        given: the variables that are set.
+        chosen: those of them that the program sets, not the environment.
         machine: the devices this process sees, or None where `error` says why not.
         error: what is wrong with the environment, empty where nothing is.
 
@@ -124,6 +140,7 @@ class Config(Mapping[str, Any]):
     given: frozenset[str]
     machine: Machine | None
     error: str = ""
+    chosen: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> Any:
         return self.settings[name]
@@ -140,14 +157,19 @@ class Config(Mapping[str, Any]):
         for variable in VARIABLES:
             value = self.settings[variable.name]
             origin = "environment" if variable.name in self.given else "default"
+            origin = "program" if variable.name in self.chosen else origin
             shown = "unset" if value is None else value
             lines.append(f"{variable.name} = {shown} ({variable.type}, {origin})")
             lines.append(f"    {variable.doc}")
         return "\n".join(lines)
 
 
-def read(environ: Mapping[str, str]) -> Config:
-    """The settings that `environ` describes; never raises for what it says."""
+def read(environ: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> Config:
+    """The settings that `environ` describes, with those of `chosen` in their place.
+
+    Never raises for what they say.
+    """
+    environ = {**environ, **(chosen or {})}
     given = {v.name: environ[v.name].strip() for v in VARIABLES if environ.get(v.name, "").strip()}
     settings: dict[str, Any] = {}
     errors: list[str] = []
@@ -163,7 +185,13 @@ def read(environ: Mapping[str, str]) -> Config:
         found = machine(environ)
     except ConfigurationError as error:
         errors.append(str(error))
-    return Config(settings, frozenset(given), None if errors else found, " ".join(errors))
+    return Config(
+        settings,
+        frozenset(given),
+        None if errors else found,
+        " ".join(errors),
+        frozenset(chosen or {}),
+    )
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -182,10 +210,44 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return sentences
 
 
+def hidden_cores(settings: Config) -> list[str]:
+    """A sentence where a process that asked for all cores of its server does not see all."""
+    seen = settings.machine
+    num_cores = settings["NEURON_RT_NUM_CORES"]
+    asked = "NEURON_RT_VISIBLE_CORES" in settings.given or num_cores not in (None, "0")
+    if seen is None or asked or seen.device_count == seen.core_count:
+        return []
+    return [
+        f"{seen.instance_type} has {seen.core_count} logical cores and PyTorch can address "
+        f"{MAX_VISIBLE_DEVICES} devices: this process sees cores 0 to {seen.cores[-1]}; "
+        "NEURON_RT_VISIBLE_CORES chooses others"
+    ]
+
+
 @cache
+def environment() -> Mapping[str, str]:
+    """The variables of `VARIABLES` that were set when this package first looked."""
+    return {v.name: os.environ[v.name] for v in VARIABLES if v.name in os.environ}
+
+
+_current: Config | None = None
+
+
 def current() -> Config:
-    """The settings of this process, read on the first call and fixed from then on."""
-    return read(os.environ)
+    """The settings of this process, read on the first call.
+
+    They are fixed from then on, but for the machine, which `torch.neuron.set_instance` chooses.
+    """
+    global _current
+    if _current is None:
+        _current = read(environment())
+    return _current
+
+
+def replace_current(settings: Config) -> None:
+    """Make `settings` those of this process."""
+    global _current
+    _current = settings
 
 
 def configure_logging() -> None:

@@ -26,4 +26,4 @@ class UnsupportedOnNeuronError(TrainiumError, NotImplementedError):
 
 
 class ConfigurationWarning(UserWarning):
-    """An environment variable that looks like ours is not."""
+    """An environment variable that looks like ours is not, or a setting has a limit."""

@@ -43,6 +43,12 @@ Element element_of(c10::ScalarType type) {
   }
 }
 
+// Whether the last dimension is not the one whose elements are neighbours.
+bool is_permuted(const c10::TensorImpl& tensor) {
+  const auto sizes = tensor.sizes();
+  return sizes.size() >= 2 && sizes.back() > 1 && tensor.strides().back() != 1;
+}
+
 }  // namespace
 
 timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, bool is_on_host) {
@@ -54,7 +60,8 @@ timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, boo
           .is_dense = tensor.is_non_overlapping_and_dense(),
           .is_written = is_written,
           .is_on_host = is_on_host,
-          .elements = tensor.numel()};
+          .elements = tensor.numel(),
+          .is_permuted = is_permuted(tensor)};
 }
 
 }  // namespace torch_trainium

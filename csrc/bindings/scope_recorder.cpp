@@ -16,12 +16,6 @@ thread_local std::vector<uint32_t> open_modules;
 
 std::string text_of(PyObject* unicode) { return py::cast<std::string>(py::handle(unicode)); }
 
-int64_t allocated_bytes(int device) {
-  const auto stats = device_allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(device));
-  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return stats.allocated_bytes[kAll].current;
-}
-
 }  // namespace
 
 ScopeRecorder& ScopeRecorder::instance() {
@@ -103,9 +97,14 @@ Origin ScopeRecorder::current_origin(bool is_backward) {
     return {user_line(), open_modules.empty() ? 0 : open_modules.back()};
   }
   const auto node = torch::autograd::get_current_node();
+  // What adds gradients up stands for no line; its number is beyond all others.
+  if (node->sequence_nr() == UINT64_MAX) return {};
   const std::lock_guard lock(mutex_);
-  const auto origin = forward_origins_.find({node->thread_id(), node->sequence_nr()});
-  return origin == forward_origins_.end() ? Origin{} : origin->second;
+  // A view has a node and no work of its own: it belongs to the operator before it.
+  auto origin = forward_origins_.upper_bound({node->thread_id(), node->sequence_nr()});
+  if (origin == forward_origins_.begin()) return {};
+  --origin;
+  return origin->first.first == node->thread_id() ? origin->second : Origin{};
 }
 
 void ScopeRecorder::observe(const runtime::Work& work, const timeline::OperatorCall& call,

@@ -34,6 +34,22 @@ const char* name_of(const Names& names, Enum value) {
   return names[static_cast<size_t>(value)];
 }
 
+// Python says a thread has ended before the operating system ends it, so the
+// clock is retired with the thread's Python state: whoever joins it sees its time.
+void retire_with_python_thread(const std::shared_ptr<timeline::HostClock>& clock) {
+  if (PyGILState_GetThisThreadState() == nullptr) return;
+  const py::gil_scoped_acquire gil;
+  PyObject* state = PyThreadState_GetDict();
+  if (state == nullptr) return;
+  auto* kept = new std::shared_ptr<timeline::HostClock>(clock);
+  const py::capsule retirement(kept, [](void* pointer) {
+    auto* clock = static_cast<std::shared_ptr<timeline::HostClock>*>(pointer);
+    (*clock)->retire();
+    delete clock;
+  });
+  PyDict_SetItemString(state, "torch_trainium.host_clock", retirement.ptr());
+}
+
 using Numbers = std::map<std::string, double>;
 
 void set_timing_provider(const py::object& provider) {
@@ -99,10 +115,19 @@ py::list records_of(const ScopeRecorder& recorder, const std::vector<ScopeRecord
 
 void bind_timeline(py::module_& parent) {
   py::module_ m = parent.def_submodule("timeline");
+  timeline::HostClock::set_new_thread_hook(&retire_with_python_thread);
   m.def("set_timing_provider", &set_timing_provider);
   m.def("profile_name", [] { return virtual_timeline().profile().name; });
   m.def("totals", &totals);
+  m.def("set_charging", [](bool enabled) { virtual_timeline().set_charging(enabled); });
   m.def("reset_totals", [] { virtual_timeline().reset_totals(); });
+  m.def("occupy", [](int64_t duration_ps) {
+    const c10::DeviceIndex device = current_device();
+    timeline::Timeline& timeline = virtual_timeline();
+    follow_calling_thread();
+    timeline.occupy(device, current_stream(device).id(), duration_ps,
+                    timeline::HostClock::of_this_thread());
+  });
   m.def("host_ps", [] {
     follow_calling_thread();
     return timeline::HostClock::of_this_thread().now_ps();

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/operator_names.h"
+#include "core/trace_rows.h"
 #include "core/work_recorder.h"
 
 namespace torch_trainium {
@@ -110,6 +110,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       add_work(record, pair, call);
       ++pair;
       streams_[record.device].insert(record.stream);
+      rows_[record.device].merge(rows_of(record));
     }
     if (wanted_.count(ActivityType::GPU_USER_ANNOTATION) != 0) add_ranges(cpu_activity);
     for (const auto& activity : trace_->activities) logger.handleActivity(*activity);
@@ -131,6 +132,9 @@ class Session final : public libkineto::IActivityProfilerSession {
       for (const runtime::StreamId stream : streams) {
         rows.push_back({stream, stream, device, "stream " + std::to_string(stream)});
       }
+    }
+    for (const auto& [device, device_rows] : rows_) {
+      for (const int32_t row : device_rows) rows.push_back({row, row, device, row_name(row)});
     }
     return rows;
   }
@@ -170,12 +174,12 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.addMetadata("stream", stream);
   }
 
-  // The device's clock is the host's at the first work recorded.
+  // The device's clock is the host's when the first work recorded was issued.
   int64_t unix_ns(int64_t device_ps) const {
     constexpr int64_t kPicosecondsPerNanosecond = 1000;
     const runtime::WorkTimes& first = recording_.work.front().times;
     return steady_to_unix_ns_ + first.submitted_ns +
-           (device_ps - first.placement.start_ps) / kPicosecondsPerNanosecond;
+           (device_ps - first.placement.issued_ps) / kPicosecondsPerNanosecond;
   }
 
   // Where the arrow to the work starts: a point, since what the emulator does
@@ -194,11 +198,11 @@ class Session final : public libkineto::IActivityProfilerSession {
   void add_work(const WorkRecord& record, int32_t pair, Linked call) {
     const ActivityType type = activity_type(record.kind);
     if (wanted_.count(type) == 0) return;
-    GenericTraceActivity& activity =
-        add(type, operator_name(record.operator_id), unix_ns(record.times.placement.start_ps),
-            unix_ns(record.times.placement.end_ps));
-    place(activity, record.device, record.stream);
-    link(activity, pair, call, false);
+    auto activity = std::make_unique<WorkActivity>(
+        trace_->span, type, record, [this](int64_t device_ps) { return unix_ns(device_ps); });
+    place(*activity, record.device, record.stream);
+    link(*activity, pair, call, false);
+    trace_->activities.push_back(std::move(activity));
   }
 
   // The user's ranges on each stream: from the first to the last work inside.
@@ -230,6 +234,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   int64_t steady_to_unix_ns_ = 0;
   Recording recording_;
   std::map<int, std::set<runtime::StreamId>> streams_;  // by device
+  std::map<int, std::set<int32_t>> rows_;               // beside the streams
   std::unique_ptr<libkineto::CpuTraceBuffer> trace_;
 };
 

@@ -340,6 +340,12 @@ ProvisionalAllocations::~ProvisionalAllocations() {
   }
 }
 
+int64_t allocated_bytes(int device) {
+  const auto stats = device_allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(device));
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return stats.allocated_bytes[kAll].current;
+}
+
 void set_memory_fraction(double fraction, c10::DeviceIndex device) {
   TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "Invalid fraction value: ", fraction,
                     ". Allowed range: 0~1");

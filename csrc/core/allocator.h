@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -37,6 +38,9 @@ class ProvisionalAllocations {
   ProvisionalAllocations(const ProvisionalAllocations&) = delete;
   ProvisionalAllocations& operator=(const ProvisionalAllocations&) = delete;
 };
+
+// Bytes of a device that live allocations take.
+int64_t allocated_bytes(int device);
 
 // The share of a device's memory this process may reserve.
 void set_memory_fraction(double fraction, c10::DeviceIndex device);

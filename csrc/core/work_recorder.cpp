@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/allocator.h"
+
 namespace torch_trainium {
 namespace {
 
@@ -72,7 +74,8 @@ void WorkRecorder::observe(const runtime::Work& work, const timeline::OperatorCa
                           libkineto::systemThreadId(),
                           innermost(here.calls),
                           innermost(here.ranges),
-                          times};
+                          times,
+                          allocated_bytes(work.device)};
   const std::lock_guard lock(mutex_);
   if (recording_) recording_so_far_.work.push_back(record);
 }

@@ -24,6 +24,7 @@ struct WorkRecord {
   CorrelationId call;
   CorrelationId range;  // the innermost
   runtime::WorkTimes times;
+  int64_t allocated_bytes;  // of device memory, when it was submitted
 };
 
 struct Recording {

@@ -123,8 +123,11 @@ class Emulator final : public Runtime {
     const bool is_observed = is_work_observed();
     const int64_t submitted_ns = is_observed ? steady_ns() : 0;
     work.body(work.context);
+    if (!timeline_.is_charging()) [[unlikely]]
+      return;
     thread_local std::vector<timeline::Operand> operands;
     const timeline::OperatorCall call = work.call->describe(operands);
+    if (call.cost_class == timeline::CostClass::kFree) return;  // a view by another name
     const timeline::Placement placement =
         timeline_.charge({work.device, work.stream, work.operator_id, work.host_waits}, call,
                          timeline::HostClock::of_this_thread());

@@ -15,13 +15,14 @@ bool overwrites(CostClass cost_class) {
          cost_class == CostClass::kRandom || cost_class == CostClass::kTransfer;
 }
 
-// A scatter touches of its target as much as it has sources for.
-double scattered_bytes(const OperatorCall& call, const Operand& target) {
+// A scatter reads and writes of its target as much as it has sources for, which may coincide.
+double scattered_bytes(const OperatorCall& call) {
   double sources = 0;
   for (int i = 0; i < call.operand_count; ++i) {
-    if (!call.operands[i].is_written) sources += static_cast<double>(call.operands[i].bytes());
+    const Operand& x = call.operands[i];
+    if (!x.is_written && x.element != Element::kInt64) sources += static_cast<double>(x.bytes());
   }
-  return std::min(static_cast<double>(target.bytes()), sources);
+  return sources;
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ double read_bytes(const OperatorCall& call, int index) {
   const double bytes = static_cast<double>(operand.bytes());
   if (operand.is_written) {
     if (overwrites(call.cost_class)) return 0;
-    return call.cost_class == CostClass::kScatter ? scattered_bytes(call, operand) : bytes;
+    return call.cost_class == CostClass::kScatter ? scattered_bytes(call) : bytes;
   }
   const bool is_table = &operand == input(call, 0) && reads_rows_of_a_table(call.cost_class);
   return is_table ? std::min(bytes, result_bytes(call)) : bytes;
@@ -40,7 +41,7 @@ double read_bytes(const OperatorCall& call, int index) {
 double written_bytes(const OperatorCall& call, int index) {
   const Operand& operand = call.operands[index];
   if (!operand.is_written) return 0;
-  return call.cost_class == CostClass::kScatter ? scattered_bytes(call, operand)
+  return call.cost_class == CostClass::kScatter ? scattered_bytes(call)
                                                 : static_cast<double>(operand.bytes());
 }
 

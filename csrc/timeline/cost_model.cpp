@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "timeline/cost_work.h"
+#include "timeline/loaded_programs.h"
 
 namespace torch_trainium::timeline {
 
@@ -124,37 +125,22 @@ Cost CostModel::eager(const OperatorCall& call) const {
   return cost_of(work, work.latency_ns + combined_ns(work, c.eager_exposed_fraction), bytes);
 }
 
-bool is_same_program(const OperatorCall& one, const OperatorCall& other) {
-  if (one.cost_class != other.cost_class || one.operand_count != other.operand_count ||
-      one.result_bytes != other.result_bytes) {
-    return false;
-  }
-  for (int i = 0; i < one.operand_count; ++i) {
-    const Operand& a = one.operands[i];
-    const Operand& b = other.operands[i];
-    if (a.element != b.element || a.is_permuted != b.is_permuted || a.is_dense != b.is_dense ||
-        !std::equal(a.sizes, a.sizes + a.rank, b.sizes, b.sizes + b.rank)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 int64_t CostModel::eager_run(const ProgramNode* nodes, int count, const Profile& profile) const {
   int64_t host_ps = 0;
   int64_t device_ps = 0;
-  const OperatorCall* loaded = nullptr;
+  LoadedPrograms programs;
   for (int i = 0; i < count; ++i) {
     const ProgramNode& node = nodes[i];
     if (node.call.cost_class == CostClass::kFree) continue;
     const Cost cost = node.call.cost_class == CostClass::kCollective
                           ? collective(node.collective, node.call.result_bytes, node.group)
                           : eager(node.call);
-    const bool is_loaded = loaded != nullptr && is_same_program(*loaded, node.call);
-    loaded = &node.call;
     host_ps += profile.eager_issue_ps;
     device_ps = std::max(host_ps + profile.eager_launch_ps, device_ps) + cost.device_ps;
-    if (!is_loaded) device_ps += profile.eager_switch_ps;
+    if (node.call.cost_class != CostClass::kCollective && cost.bound != Bound::kHost) {
+      const auto operator_id = static_cast<uint32_t>(node.call.cost_class);
+      device_ps += programs.switch_to(program_of(operator_id, node.call), profile);
+    }
     // The host does this itself, so it waits.
     if (cost.bound == Bound::kHost) host_ps = device_ps;
   }

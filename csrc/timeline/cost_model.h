@@ -66,9 +66,6 @@ struct ProgramNode {
   ReplicaGroup group;
 };
 
-// Whether two eager calls run the same compiled program.
-bool is_same_program(const OperatorCall& one, const OperatorCall& other);
-
 // One chip kind at one logical core size; immutable, so that threads may share it.
 class CostModel {
  public:

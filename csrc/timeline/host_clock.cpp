@@ -6,6 +6,7 @@ namespace torch_trainium::timeline {
 namespace {
 
 std::atomic<HostClock*> first_clock{nullptr};
+std::atomic<HostClock::NewThreadHook> new_thread_hook{nullptr};
 
 // The first thread's clock stays: others look at it until the process ends.
 struct ThreadClock {
@@ -15,11 +16,9 @@ struct ThreadClock {
     if (first_clock.compare_exchange_strong(none, kept->get())) return;
     delete kept;
     clock->wait_until(none->now_ps());
+    if (const HostClock::NewThreadHook hook = new_thread_hook.load()) hook(clock);
   }
-  ~ThreadClock() {
-    HostClock* first = first_clock.load();
-    if (first != clock.get()) first->catch_up(clock->now_ps());
-  }
+  ~ThreadClock() { clock->retire(); }
   const std::shared_ptr<HostClock> clock = std::make_shared<HostClock>();
 };
 
@@ -44,6 +43,13 @@ int64_t HostClock::now_ps() const {
   return std::max(now_ps_.load(std::memory_order_relaxed),
                   caught_up_ps_.load(std::memory_order_relaxed));
 }
+
+void HostClock::retire() {
+  HostClock* first = first_clock.load();
+  if (first != this) first->catch_up(now_ps());
+}
+
+void HostClock::set_new_thread_hook(NewThreadHook hook) { new_thread_hook.store(hook); }
 
 void HostClock::catch_up(int64_t time_ps) { raise_to(caught_up_ps_, time_ps); }
 

@@ -15,7 +15,8 @@ namespace torch_trainium::timeline {
 class HostClock {
  public:
   // The clock of the calling thread. A thread other than the first starts where
-  // the first one stands, and the first catches up with it when it ends.
+  // the first one stands, and the first catches up with it when it ends: when its
+  // clock is retired, or else when the operating system ends it.
   static HostClock& of_this_thread();
   static std::shared_ptr<HostClock> share_of_this_thread();
 
@@ -24,6 +25,12 @@ class HostClock {
   void wait_until(int64_t time_ps) {
     if (time_ps > now_ps()) set(time_ps);
   }
+  void retire();
+  // Called on a thread that asks for its clock for the first time, after which
+  // `retire` may be called for it.
+  using NewThreadHook = void (*)(const std::shared_ptr<HostClock>& clock);
+  static void set_new_thread_hook(NewThreadHook hook);
+
   // Called by another thread: what this clock's owner waits for ends at `time_ps`.
   void catch_up(int64_t time_ps);
 

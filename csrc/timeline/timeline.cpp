@@ -1,6 +1,7 @@
 #include "timeline/timeline.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace torch_trainium::timeline {
 namespace {
@@ -39,6 +40,12 @@ void add(OperatorTotal& total, const Cost& cost, int64_t idle_ps) {
   total.hbm_bytes += cost.hbm_bytes;
 }
 
+// Whether what comes before and around a program takes longer than its work.
+bool is_launch_bound(const Cost& cost, int64_t idle_ps, int64_t issue_ps) {
+  const int64_t busy_ps = *std::max_element(std::begin(cost.engine_ps), std::end(cost.engine_ps));
+  return busy_ps < cost.device_ps - busy_ps || (idle_ps > 0 && busy_ps < issue_ps);
+}
+
 template <typename T>
 T& at_index(std::vector<T>& values, size_t index) {
   if (index >= values.size()) values.resize(index + 1);
@@ -69,22 +76,37 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   const std::lock_guard lock(on.mutex);
   int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(request.stream));
   int64_t& queue_end = on.queue_end_ps[static_cast<size_t>(placement.queue)];
+  if (placement.queue == Queue::kCompute && placement.cost.bound != Bound::kHost) {
+    placement.cost.device_ps +=
+        on.programs.switch_to(program_of(request.operator_id, call), profile_);
+  }
   const int64_t free_ps = std::max(stream_end, queue_end);
   placement.start_ps = std::max(launched_ps, free_ps);
   placement.end_ps = placement.start_ps + placement.cost.device_ps;
   const int64_t idle_ps = placement.start_ps - free_ps;
-  if (idle_ps > placement.cost.device_ps && placement.cost.bound != Bound::kHost) {
+  if (placement.cost.bound != Bound::kHost &&
+      is_launch_bound(placement.cost, idle_ps, profile_.eager_issue_ps)) {
     placement.cost.bound = Bound::kLaunch;
   }
   stream_end = queue_end = placement.end_ps;
   add(at_index(on.totals, request.operator_id), placement.cost, idle_ps);
   const bool runs_on_host = on_host == nullptr && placement.cost.bound == Bound::kHost;
-  if (request.host_waits || runs_on_host) {
-    host.wait_until(placement.end_ps + (call.cost_class == CostClass::kHostRead
-                                            ? profile_.host_read_ps
-                                            : profile_.synchronize_ps));
+  const bool is_read = call.cost_class == CostClass::kHostRead;
+  if (request.host_waits || runs_on_host || is_read) {
+    host.wait_until(placement.end_ps + (is_read ? profile_.host_read_ps : profile_.synchronize_ps));
   }
   return placement;
+}
+
+void Timeline::occupy(int device, int64_t stream, int64_t duration_ps, HostClock& host) {
+  host.advance(profile_.eager_issue_ps);
+  Device& on = this->device(device);
+  const std::lock_guard lock(on.mutex);
+  int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(stream));
+  int64_t& queue_end = on.queue_end_ps[static_cast<size_t>(Queue::kCompute)];
+  const int64_t start_ps =
+      std::max({host.now_ps() + profile_.eager_launch_ps, stream_end, queue_end});
+  stream_end = queue_end = start_ps + duration_ps;
 }
 
 int64_t Timeline::record_event(int device, int64_t stream, HostClock& host) {

@@ -6,6 +6,7 @@
 // several streams do not make several cores.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 
 #include "timeline/cost_model.h"
 #include "timeline/host_clock.h"
+#include "timeline/loaded_programs.h"
 #include "timeline/operator_call.h"
 #include "timeline/profile.h"
 
@@ -34,9 +36,9 @@ struct Placement {
 // Everything charged to one operator on one device since the last reset.
 struct OperatorTotal {
   uint64_t calls = 0;
-  uint64_t launch_bound_calls = 0;  // the device stood idle until the host had asked
+  uint64_t launch_bound_calls = 0;  // overheads took longer than the work
   int64_t device_ps = 0;
-  int64_t idle_ps = 0;  // of the device, before launch-bound calls
+  int64_t idle_ps = 0;  // of the core, until the host had asked
   int64_t engine_ps[kEngines] = {};
   int64_t flops = 0;
   int64_t hbm_bytes = 0;
@@ -57,6 +59,9 @@ class Timeline {
   // Lays a call on the timeline and advances the host's clock.
   Placement charge(const Request& request, const OperatorCall& call, HostClock& host);
 
+  // Keeps a stream and its core busy, as a program that does nothing for so long.
+  void occupy(int device, int64_t stream, int64_t duration_ps, HostClock& host);
+
   // When what is queued on a stream by now is done; the host's time if nothing is.
   int64_t record_event(int device, int64_t stream, HostClock& host);
   void wait_event(int device, int64_t stream, int64_t event_ps);
@@ -70,7 +75,10 @@ class Timeline {
   std::unordered_map<uint32_t, OperatorTotal> totals(int device) const;
   void reset_totals();
 
-  const CostModel& costs() const { return costs_; }
+  // Off only to measure what charging costs the host.
+  void set_charging(bool enabled) { is_charging_.store(enabled, std::memory_order_relaxed); }
+  bool is_charging() const { return is_charging_.load(std::memory_order_relaxed); }
+
   const Profile& profile() const { return profile_; }
 
  private:
@@ -78,6 +86,7 @@ class Timeline {
     mutable std::mutex mutex;
     std::vector<int64_t> stream_end_ps;  // by stream id
     int64_t queue_end_ps[kQueues] = {};
+    LoadedPrograms programs;
     std::vector<OperatorTotal> totals;  // by operator id
   };
 
@@ -86,6 +95,7 @@ class Timeline {
 
   const CostModel costs_;
   const Profile profile_;
+  std::atomic<bool> is_charging_{true};
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -15,12 +15,16 @@ PATH = Path(__file__).with_name("expected_failures.toml")
 
 @dataclass(frozen=True)
 class Expectation:
-    """Every case that matches a pattern fails, and each failing sample's message says why."""
+    """Every case that matches a pattern fails, and each failing sample's message says why.
+
+    `may_pass`: the CPU's own results differ from run to run, so that they also agree by chance.
+    """
 
     cases: tuple[str, ...]
     message: str
     reason: str
     since: str
+    may_pass: bool = False
 
 
 def load(path: Path = PATH) -> list[Expectation]:
@@ -37,6 +41,8 @@ def judge(result: Result, expectations: Iterable[Expectation]) -> Result:
     """The result with the expected failures taken into account; a listed case must fail."""
     expectation = _find(result.case, expectations)
     if expectation is None or result.status is Status.SKIPPED:
+        return result
+    if result.status is Status.PASSED and expectation.may_pass:
         return result
     if result.status is Status.PASSED:
         message = f"listed as an expected failure ({expectation.reason}), but it passes"

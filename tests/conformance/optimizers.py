@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.testing._internal.common_optimizers import optim_db
@@ -20,15 +23,17 @@ STEPS = 5
 _SHAPES = ((3, 4), (4, 5), (2, 2, 3), (1, 1))
 _INFOS = {info.name: info for info in optim_db}
 
-# Implementation: arguments on the device, arguments of the CPU's reference. `capturable` is
-# refused on the CPU, so its reference is the plain loop.
+# Implementation: arguments on the device, arguments of the CPU's reference.
 _IMPLEMENTATIONS: dict[str, tuple[dict[str, bool], dict[str, bool]]] = {
     "default": ({}, {}),
     "forloop": ({"foreach": False}, {"foreach": False}),
     "foreach": ({"foreach": True}, {"foreach": True}),
     "fused": ({"fused": True}, {"fused": True}),
-    "capturable": ({"foreach": False, "capturable": True}, {"foreach": False}),
-    "capturable_foreach": ({"foreach": True, "capturable": True}, {"foreach": False}),
+    "capturable": ({"foreach": False, "capturable": True}, {"foreach": False, "capturable": True}),
+    "capturable_foreach": (
+        {"foreach": True, "capturable": True},
+        {"foreach": True, "capturable": True},
+    ),
     "differentiable": ({"differentiable": True}, {"differentiable": True}),
 }
 
@@ -75,7 +80,8 @@ def run(case: Case, device: str, result: Result) -> None:
     if case.check == "default" and _defaults_to_foreach(name, device):
         there = {"foreach": True}
     dtype = getattr(torch, case.dtype)
-    expected = observe(lambda: _train(_INFOS[name], "cpu", dtype, kwargs | there))
+    with _capturable_on_cpu():
+        expected = observe(lambda: _train(_INFOS[name], "cpu", dtype, kwargs | there))
     actual = observe(lambda: _train(_INFOS[name], device, dtype, kwargs | here))
     if type(expected.error) is not type(actual.error):
         result.fail(f"{actual}; the CPU {expected}")
@@ -83,6 +89,19 @@ def run(case: Case, device: str, result: Result) -> None:
     if expected.error is not None:
         raise Skip(f"the CPU {expected}")
     _record(result, device, actual.value, expected.value)
+
+
+@contextmanager
+def _capturable_on_cpu() -> Iterator[None]:
+    """Let the CPU run what `capturable` runs on accelerators; PyTorch refuses it by device name."""
+    name = "_get_capturable_supported_devices"
+    loaded = list(sys.modules.items())
+    modules = [m for path, m in loaded if path.startswith("torch.optim.") and hasattr(m, name)]
+    with ExitStack() as patches:
+        for module in modules:
+            allowed = [*getattr(module, name)(), "cpu"]
+            patches.enter_context(mock.patch.object(module, name, lambda *_, a=allowed, **__: a))
+        yield
 
 
 def _defaults_to_foreach(name: str, device: str) -> bool:

@@ -66,6 +66,7 @@ struct ManualRuntime final : runtime::Runtime {
   bool query_stream(int, runtime::StreamId) override { return true; }
   void synchronize_stream(int, runtime::StreamId) override {}
   void synchronize_device(int) override {}
+  torch_trainium::timeline::Timeline* virtual_timeline() noexcept override { return nullptr; }
 };
 
 struct Fixture {

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,6 +12,15 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 CPU, NEURON = ProfilerActivity.CPU, ProfilerActivity.NEURON
 BOTH = [CPU, NEURON]
 DEVICE_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
+PART = "privateuse1_driver"  # of a unit of work: an engine's or a queue's
+ENGINE_ROWS = (
+    "tensor engine",
+    "vector engine",
+    "scalar engine",
+    "GpSimd engine",
+    "DMA",
+    "collectives inside programs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +64,90 @@ def test_device_time_is_attributed_to_the_operator(matrix):
     assert "Self NEURON" in profiler.key_averages().table()
 
 
-def test_work_lies_within_its_operator(matrix):
+def timed_steps(matrix):
+    """Device events of a few operators and a copy, and their records of the timeline."""
+    torch.neuron.synchronize()
+    with torch.neuron.timeline() as scope, profile(activities=BOTH) as profiler:
+        for _ in range(3):
+            (matrix @ matrix).relu()
+        matrix.cpu()
+    return profiler, scope.snapshot.records
+
+
+def ns(microseconds):
+    return round(microseconds * 1000)
+
+
+def test_work_takes_virtual_time(matrix):
+    profiler, records = timed_steps(matrix)
+    works = sorted(device_events(profiler), key=lambda event: event.time_range.start)
+    assert [work.name for work in works] == [record.operator for record in records]
+    assert len(works) == 7
+    first_ps, first_us = records[0].start_ps, works[0].time_range.start
+    for work, record in zip(works, records, strict=True):
+        start_us, end_us = work.time_range.start - first_us, work.time_range.end - first_us
+        assert ns(start_us) == pytest.approx((record.start_ps - first_ps) / 1000, abs=1)
+        assert ns(end_us) == pytest.approx((record.end_ps - first_ps) / 1000, abs=1)
+
+
+def test_device_times_are_the_same_on_every_run(matrix):
+    def times():
+        profiler, _ = timed_steps(matrix)
+        works = sorted(device_events(profiler), key=lambda event: event.time_range.start)
+        first = works[0].time_range.start
+        return [(work.name, ns(work.time_range.start - first)) for work in works]
+
+    assert times() == times()
+
+
+def test_trace_has_rows_for_engines_and_copies(matrix, tmp_path):
+    profiler, records = timed_steps(matrix)
+    trace = trace_of(profiler, tmp_path)
+    names = {
+        e["tid"]: e["args"]["name"] for e in trace if e["name"] == "thread_name" and e["pid"] == 0
+    }
+    found = {}
+    for event in sorted((e for e in trace if e.get("cat") == PART), key=lambda e: e["ts"]):
+        found.setdefault(names[event["tid"]], []).append((event["name"], ns(event["dur"])))
+    expected = {}
+    for record in records:
+        parts = dict(zip(ENGINE_ROWS, record.engine_ps, strict=True))
+        if record.queue == "copy_out":
+            parts = {"copies to the host": record.duration_ps}
+        for row_name, busy_ps in parts.items():
+            if busy_ps:
+                expected.setdefault(row_name, []).append((record.operator, busy_ps / 1000))
+    assert found.keys() == expected.keys() == {
+        "tensor engine", "vector engine", "DMA", "copies to the host",
+    }  # fmt: skip
+    for row_name, parts in expected.items():
+        assert [name for name, _ in found[row_name]] == [name for name, _ in parts]
+        durations = [duration for _, duration in found[row_name]]
+        assert durations == pytest.approx([duration for _, duration in parts], abs=1)
+
+
+def test_rows_of_engines_are_no_device_time(matrix):
+    profiler, records = timed_steps(matrix)
+    averages = profiler.key_averages()
+    total_us = sum(record.duration_ps for record in records) / 1e6
+    listed = [e for e in averages if e.device_type == DeviceType.PrivateUse1]
+    assert sum(e.self_device_time_total for e in listed) == pytest.approx(total_us, abs=0.01)
+    assert {e.key for e in listed} == {record.operator for record in records}
+    on_cpu = [e for e in averages if e.device_type == DeviceType.CPU]
+    assert sum(e.self_device_time_total for e in on_cpu) == pytest.approx(total_us, abs=0.01)
+
+
+def test_memory_in_use_is_a_counter(tmp_path):
     with profile(activities=BOTH) as profiler:
-        for _ in range(20):
-            matrix.relu()
-    operators = {e.id: e for e in profiler.events() if e.name == "aten::relu" and e.kernels}
-    works = device_events(profiler)
-    assert len(operators) == len(works) == 20
-    for work in works:
-        operator = operators[work.linked_correlation_id].time_range
-        assert operator.start <= work.time_range.start <= work.time_range.end <= operator.end
+        kept = [torch.ones(1024, 1024, device="neuron") for _ in range(3)]
+        kept.clear()
+        torch.ones(1, device="neuron")
+    trace = trace_of(profiler, tmp_path)
+    counters = sorted((e for e in trace if e["ph"] == "C"), key=lambda e: e["ts"])
+    assert {(e["name"], e["pid"]) for e in counters} == {("memory in use", 0)}
+    amounts = [e["args"]["bytes"] for e in counters]
+    steps = [after - before for before, after in pairwise(amounts)]
+    assert steps == [4 << 20, 4 << 20, 512 - (12 << 20)]
 
 
 def test_the_inner_cpu_call_is_not_shown(matrix):
@@ -114,7 +198,9 @@ def test_rows_are_named_after_devices_and_streams(tmp_path):
         for e in trace
         if e["name"] in ("process_name", "thread_name") and e["pid"] in (0, 1, 2)
     }
-    assert names == {
+    engines = {row: name for row, name in names.items() if name in ENGINE_ROWS}
+    assert sorted(engines.values()) == ["DMA", "DMA", "vector engine", "vector engine"]
+    assert {row: name for row, name in names.items() if row not in engines} == {
         (0, None): "neuron:0",
         (1, None): "neuron:1",
         (0, 0): "stream 0",
@@ -132,7 +218,7 @@ def test_ranges_span_their_work_on_the_device(matrix):
     found = {event.name: event.time_range for event in device_events(profiler)}
     assert set(found) == {"outer", "inner", "aten::relu", "aten::exp"}
     assert found["outer"].start <= found["inner"].start <= found["aten::relu"].start
-    assert found["aten::relu"].end <= found["inner"].end < found["aten::exp"].start
+    assert found["aten::relu"].end <= found["inner"].end <= found["aten::exp"].start
     assert found["aten::exp"].end <= found["outer"].end
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +19,12 @@ def refusal(environ: dict[str, str]) -> ConfigurationError:
 def test_default_machine_is_one_trn2_chip_with_four_devices_of_24_gib():
     assert machine({}) == Machine(
         instance_type="trn2.3xlarge",
+        ultraserver=None,
         chip="trn2",
         device_name="Trainium2",
         architecture="NCv3",
+        core_count=4,
+        cores=(0, 1, 2, 3),
         device_count=4,
         logical_core_size=2,
         devices_per_hbm_stack=1,
@@ -37,6 +42,8 @@ def test_default_machine_is_one_trn2_chip_with_four_devices_of_24_gib():
         ("trn3.3xlarge", "2", 4, 1, 36),
         ("trn3.3xlarge", "1", 8, 2, 36),
         ("trn3pd98.3xlarge", "2", 4, 1, 36),
+        ("trn3-gen1-server", "2", 64, 1, 36),
+        ("trn3-gen2-server", "1", 32, 2, 36),
     ],
 )
 def test_instances_show_their_documented_devices(
@@ -171,22 +178,46 @@ def test_core_list_gives_ascending_cores_of_the_instance_or_refuses(text):
     assert set(cores) <= set(range(16))
 
 
-def test_more_devices_than_pytorch_can_address_are_refused():
-    error = refusal({"TORCH_TRAINIUM_INSTANCE": "trn2.48xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"})
-    assert error.variable == "NEURON_RT_VISIBLE_CORES"
-    assert "128 devices" in str(error)
+@pytest.mark.parametrize(
+    ("ultraserver", "server", "devices"),
+    [
+        ("trn2-ultraserver", "trn2u.48xlarge", 64),
+        ("trn3-gen1-ultraserver", "trn3-gen1-server", 64),
+        ("trn3-gen2-ultraserver", "trn3-gen2-server", 16),
+    ],
+)
+def test_a_process_on_an_ultraserver_sees_one_of_its_servers(ultraserver, server, devices):
+    shown = machine({"TORCH_TRAINIUM_INSTANCE": ultraserver})
+    assert shown.ultraserver == ultraserver
+    assert shown.device_count == devices
+    alone = machine({"TORCH_TRAINIUM_INSTANCE": server})
+    assert replace(shown, ultraserver=None) == alone
+
+
+ALL_128_CORES = {"TORCH_TRAINIUM_INSTANCE": "trn2.48xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
+
+
+@pytest.mark.parametrize("more", [{}, {"NEURON_RT_NUM_CORES": "0"}])
+def test_a_process_sees_the_first_127_of_128_cores(more):
+    shown = machine({**ALL_128_CORES, **more})
+    assert shown.core_count == 128
+    assert shown.cores == tuple(range(127))
+    assert shown.device_count == 127
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("NEURON_RT_VISIBLE_CORES", "0-127"), ("NEURON_RT_NUM_CORES", "128")]
+)
+def test_asking_for_more_devices_than_pytorch_can_address_is_refused(variable, value):
+    error = refusal({**ALL_128_CORES, variable: value})
+    assert error.variable == variable
+    assert "these are 128 devices, and PyTorch can address 127" in str(error)
     assert "NEURON_RT_VISIBLE_CORES to a part of them, such as 0-126" in str(error)
 
 
-def test_the_remedy_for_too_many_devices_works():
-    shown = machine(
-        {
-            "TORCH_TRAINIUM_INSTANCE": "trn2.48xlarge",
-            "NEURON_LOGICAL_NC_CONFIG": "1",
-            "NEURON_RT_VISIBLE_CORES": "0-126",
-        }
-    )
-    assert shown.device_count == 127
+def test_the_last_of_128_cores_can_be_chosen():
+    shown = machine({**ALL_128_CORES, "NEURON_RT_VISIBLE_CORES": "126-127"})
+    assert shown.cores == (126, 127)
 
 
 @pytest.mark.parametrize(

@@ -4,30 +4,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torch_trainium.hardware.facts import Chip, Instance, instances
+from torch_trainium.errors import TrainiumError
+from torch_trainium.hardware.facts import Chip, Instance, UltraServer, instances, ultraservers
 
 DEFAULT_INSTANCE = "trn2.3xlarge"
 # PyTorch keeps a device index in a signed byte.
 MAX_VISIBLE_DEVICES = 127
 
 
-class ConfigurationError(ValueError):
-    """An environment variable asks for a machine that does not exist."""
+class ConfigurationError(TrainiumError, ValueError):
+    """A setting asks for a machine that does not exist; the message has the allowed values."""
 
-    def __init__(self, variable: str, given: str | None, why: str, remedy: str) -> None:
-        what = f"{variable} must be set" if given is None else f"{variable}={given!r} is not valid"
-        super().__init__(f"{what}: {why}. {remedy}")
+    def __init__(self, variable: str, given: str, why: str, remedy: str) -> None:
+        super().__init__(f"{variable}={given!r} is not valid: {why}. {remedy}")
         self.variable = variable
+        self._details = (given, why, remedy)
+
+    def renamed(self, name: str) -> "ConfigurationError":
+        """The same error for who gave the setting under another name."""
+        return ConfigurationError(name, *self._details)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What one process sees: `device_count` logical cores and the HBM behind them."""
+    """What one process sees: `device_count` logical cores and the HBM behind them.
+
+    `cores` are the numbers of those cores on their server, which has `core_count`; on an
+    UltraServer the process runs on one of its servers.
+    """
 
     instance_type: str
+    ultraserver: str | None
     chip: str
     device_name: str
     architecture: str
+    core_count: int
+    cores: tuple[int, ...]
     device_count: int
     logical_core_size: int
     devices_per_hbm_stack: int
@@ -38,6 +50,9 @@ class Machine:
 def machine(environ: Mapping[str, str]) -> Machine:
     """The machine that the variables in `environ` describe.
 
+    Without a list of visible cores, or a number of them, a process sees the first
+    MAX_VISIBLE_DEVICES cores of a server that has more.
+
     Reads TORCH_TRAINIUM_INSTANCE, NEURON_LOGICAL_NC_CONFIG (older name
     NEURON_RT_VIRTUAL_CORE_SIZE), NEURON_RT_VISIBLE_CORES, NEURON_RT_NUM_CORES,
     TORCH_TRAINIUM_HBM_BYTES and TORCH_TRAINIUM_GUARD. An empty variable counts as unset.
@@ -46,15 +61,33 @@ def machine(environ: Mapping[str, str]) -> Machine:
         ConfigurationError: a variable has a value that no machine has.
 
     """
-    given = {name: value.strip() for name, value in environ.items() if value.strip()}
-    instance = _instance(given)
+    return machine_of(non_empty(environ))
+
+
+def non_empty(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that count as set, without the blanks around their values."""
+    return {name: value.strip() for name, value in environ.items() if value.strip()}
+
+
+def machine_of(given: Mapping[str, str]) -> Machine:
+    """The machine that the settings `given` describe, where an empty one is not unset.
+
+    Raises:
+        ConfigurationError: a setting has a value that no machine has.
+
+    """
+    chosen = _instance_or_ultraserver(given)
+    instance = chosen.server if isinstance(chosen, UltraServer) else chosen
     core_size = _logical_core_size(given, instance.chip)
     cores = _visible_cores(given, instance, core_size)
     return Machine(
         instance_type=instance.name,
+        ultraserver=chosen.name if isinstance(chosen, UltraServer) else None,
         chip=instance.chip.name,
         device_name=instance.chip.device_name,
         architecture=instance.chip.architecture,
+        core_count=instance.logical_cores(core_size),
+        cores=cores,
         device_count=len(cores),
         logical_core_size=core_size,
         devices_per_hbm_stack=_devices_per_hbm_stack(cores, instance.chip, core_size),
@@ -102,17 +135,18 @@ def _whole_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _instance(given: Mapping[str, str]) -> Instance:
+def _instance_or_ultraserver(given: Mapping[str, str]) -> Instance | UltraServer:
     name = given.get("TORCH_TRAINIUM_INSTANCE", DEFAULT_INSTANCE)
-    known = instances()
-    if name not in known:
+    found = instances().get(name) or ultraservers().get(name)
+    if found is None:
+        known = ", ".join([*instances(), *ultraservers()])
         raise ConfigurationError(
             "TORCH_TRAINIUM_INSTANCE",
             name,
             "no such instance type is known",
-            f"Use one of {', '.join(known)}, or unset it for {DEFAULT_INSTANCE}.",
+            f"Use one of {known}; the default is {DEFAULT_INSTANCE}.",
         )
-    return known[name]
+    return found
 
 
 def _logical_core_size(given: Mapping[str, str], chip: Chip) -> int:
@@ -125,7 +159,7 @@ def _logical_core_size(given: Mapping[str, str], chip: Chip) -> int:
                 name,
                 text,
                 f"a logical core of {chip.device_name} has {allowed} physical cores",
-                f"Unset it for the default of {chip.default_logical_core_size}.",
+                f"The default is {chip.default_logical_core_size}.",
             )
     if len(set(sizes.values())) > 1:
         raise ConfigurationError(
@@ -137,25 +171,26 @@ def _logical_core_size(given: Mapping[str, str], chip: Chip) -> int:
     return int(next(iter(sizes.values()), chip.default_logical_core_size))
 
 
-def _visible_cores(given: Mapping[str, str], instance: Instance, core_size: int) -> Sequence[int]:
-    core_count = instance.chips * instance.chip.physical_cores // core_size
+def _visible_cores(given: Mapping[str, str], instance: Instance, core_size: int) -> tuple[int, ...]:
+    core_count = instance.logical_cores(core_size)
     if "NEURON_RT_VISIBLE_CORES" in given:
-        cores: Sequence[int] = parse_core_list(given["NEURON_RT_VISIBLE_CORES"], core_count)
+        variable = "NEURON_RT_VISIBLE_CORES"
+        cores = parse_core_list(given[variable], core_count)
     else:
-        cores = range(_core_total(given, core_count))
+        variable = "NEURON_RT_NUM_CORES"
+        cores = tuple(range(_core_total(given, core_count)))
     if len(cores) > MAX_VISIBLE_DEVICES:
         raise ConfigurationError(
-            "NEURON_RT_VISIBLE_CORES",
-            given.get("NEURON_RT_VISIBLE_CORES"),
-            f"{instance.name} at {core_size} physical core per device shows {len(cores)} devices "
-            f"and PyTorch can address {MAX_VISIBLE_DEVICES}",
+            variable,
+            given[variable],
+            f"these are {len(cores)} devices, and PyTorch can address {MAX_VISIBLE_DEVICES}",
             f"Set NEURON_RT_VISIBLE_CORES to a part of them, such as 0-{MAX_VISIBLE_DEVICES - 1}.",
         )
     return cores
 
 
 def _core_total(given: Mapping[str, str], core_count: int) -> int:
-    """How many cores NEURON_RT_NUM_CORES asks for; 0 means all."""
+    """How many cores NEURON_RT_NUM_CORES asks for; 0 means all that can be seen."""
     text = given.get("NEURON_RT_NUM_CORES", "0")
     total = _whole_number(text)
     if total is None or total > core_count:
@@ -165,7 +200,7 @@ def _core_total(given: Mapping[str, str], core_count: int) -> int:
             f"the instance has {core_count} logical cores",
             f"Use a number from 1 to {core_count}, or 0 for all.",
         )
-    return total or core_count
+    return total or min(core_count, MAX_VISIBLE_DEVICES)
 
 
 def _devices_per_hbm_stack(cores: Sequence[int], chip: Chip, core_size: int) -> int:

@@ -1,12 +1,15 @@
 """`torch.neuron`: what `torch.cuda` offers, for neuron devices.
 
 - `devices`: which there are, which is current, what they are
+- `instance`: choosing the emulated machine
 - `startup`: starting the runtime; forked processes
 - `streams`: streams, events and the current stream
 - `memory`: allocator statistics, snapshots, pools, limits
 - `random`: seeds and generator states
 - `amp`: mixed precision
 - `observe`: what the device executed
+- `virtual_time`: how long that takes on the emulated chip
+- `reports`: the same as an HTML page
 - `profiler`: `torch.profiler` with this device filled in
 - `comm`: copies and sums over the devices of a process
 - `legacy_types`: `torch.neuron.FloatTensor` and its kin
@@ -52,6 +55,7 @@ from torch_trainium.neuron.devices import (
 from torch_trainium.neuron.devices import (
     _maybe_exchange_device as _maybe_exchange_device,
 )
+from torch_trainium.neuron.instance import set_instance
 from torch_trainium.neuron.legacy_types import (
     BFloat16Tensor,
     BoolTensor,
@@ -142,6 +146,7 @@ from torch_trainium.neuron.random import (
     set_rng_state,
     set_rng_state_all,
 )
+from torch_trainium.neuron.reports import report
 from torch_trainium.neuron.startup import (
     _is_in_bad_fork as _is_in_bad_fork,
 )
@@ -172,6 +177,7 @@ from torch_trainium.neuron.streams import (
 from torch_trainium.neuron.streams import (
     _set_stream_by_id as _set_stream_by_id,
 )
+from torch_trainium.neuron.virtual_time import Timeline, timeline
 
 AcceleratorError = torch.AcceleratorError
 OutOfMemoryError = torch.OutOfMemoryError
@@ -197,6 +203,7 @@ __all__ = [
     "ShortTensor",
     "Stream",
     "StreamContext",
+    "Timeline",
     "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
@@ -256,6 +263,7 @@ __all__ = [
     "random",
     "record_event",
     "record_op_shapes",
+    "report",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_executed_ops",
@@ -266,6 +274,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_instance",
     "set_op_log",
     "set_per_process_memory_fraction",
     "set_rng_state",
@@ -275,6 +284,7 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "timeline",
     "use_mem_pool",
     "wait_event",
     "wait_stream",

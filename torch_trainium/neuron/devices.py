@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torch_trainium import _C, hardware
+from torch_trainium import _C, config, hardware
 from torch_trainium.neuron._utils import Device, _get_device_index
 
 
@@ -20,6 +20,7 @@ class DeviceProperties:
             `devices_per_hbm_stack - 1` neighbours.
         architecture: the vendor's name of the NeuronCore generation.
         instance_type: the instance the device belongs to, such as "trn2.3xlarge".
+        ultraserver: the UltraServer that the instance is part of, if any.
         multi_processor_count: physical NeuronCores behind this logical one.
         devices_per_hbm_stack: visible devices on the same HBM stack.
         major: NeuronCore version; see `get_device_capability`.
@@ -31,6 +32,7 @@ class DeviceProperties:
     total_memory: int
     architecture: str
     instance_type: str
+    ultraserver: str | None
     multi_processor_count: int
     devices_per_hbm_stack: int
     major: int
@@ -107,12 +109,14 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
     """
     index = _checked_index(device)
     machine = _C.machine()
+    chosen = config.current().machine
     architecture = str(machine["architecture"])
     return DeviceProperties(
         name=hardware.instances()[machine["instance_type"]].chip.name,
         total_memory=_C.memory.mem_get_info(index)[1],
         architecture=architecture,
         instance_type=machine["instance_type"],
+        ultraserver=chosen.ultraserver if chosen else None,
         multi_processor_count=machine["logical_core_size"],
         devices_per_hbm_stack=machine["devices_per_hbm_stack"],
         major=_core_version(architecture),

@@ -8,6 +8,7 @@ import torch
 from torch_trainium import _C
 
 AUTOGRAD_THREAD_PREFIX = "pt_autograd_"
+PICOSECONDS_PER_CYCLE = 1000
 
 
 def init() -> None:
@@ -37,7 +38,10 @@ def _is_in_bad_fork() -> bool:
 
 
 def _sleep(cycles: int) -> None:
-    """Nothing, as in Amazon's module: no operator leaves work behind that could be delayed."""
+    """Keep the current stream's core busy for `cycles` of a nanosecond each, in virtual time."""
+    if cycles < 0:
+        raise ValueError(f"cycles={cycles} is not valid: it is a number of cycles, at least 0")
+    _C.timeline.occupy(cycles * PICOSECONDS_PER_CYCLE)
 
 
 def stop_autograd(timeout_seconds: float = 10.0) -> None:

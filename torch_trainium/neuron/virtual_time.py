@@ -1,6 +1,7 @@
 """`torch.neuron.timeline`: what the devices did, and when, in virtual time."""
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,8 @@ from torch.nn.modules.module import (
 )
 
 from torch_trainium import _C, config
+from torch_trainium.hardware.profiles import profile
+from torch_trainium.neuron.devices import device_count, synchronize
 from torch_trainium.neuron.timeline_view.records import (
     Fallback,
     OperatorTotal,
@@ -26,6 +29,7 @@ _INTERNAL_FOLDERS = [
     f"{Path(module.__file__).parent}/" for module in (torch, config) if module.__file__
 ]
 FALLBACK_CLASS = "cpu_fallback"
+PICOSECONDS_PER_MICROSECOND = 10**6
 
 
 class Timeline:
@@ -54,7 +58,7 @@ class Timeline:
                 "a torch.neuron.timeline() scope is open already; close it before the next one"
             )
         self._snapshot = None
-        torch.neuron.synchronize()
+        synchronize()
         self._started_ps = _times()
         self._modules = _ModuleNames()
         _C.timeline.start_scope(_INTERNAL_FOLDERS)
@@ -69,7 +73,9 @@ class Timeline:
         records = _C.timeline.stop_scope()
         assert self._modules is not None  # __enter__ made it
         names = self._modules.close()
-        work = [WorkRecord(*fields[:12], names[fields[12]], *fields[13:]) for fields in records]
+        work = [
+            WorkRecord._make((*fields[:12], names[fields[12]], *fields[13:])) for fields in records
+        ]
         ended_ps = _times()
         spans = {
             device: Span(self._started_ps.get(device, 0), ended_ps[device])
@@ -90,7 +96,31 @@ class Timeline:
     @property
     def elapsed_us(self) -> float:
         """Microseconds from the first start to the last end, waiting for the host included."""
-        return self.snapshot.duration_ps / 1e6
+        return self.snapshot.duration_ps / PICOSECONDS_PER_MICROSECOND
+
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
+        """Write the scope's work as a trace that Perfetto and chrome://tracing open.
+
+        One process per device, with rows for the host's issues, engines, DMA, collectives and
+        streams, and the memory in use. The same program gives the same bytes.
+
+        Raises RuntimeError unless this is a scope that was closed.
+        """
+        from torch_trainium.neuron.timeline_view.chrome_trace import export_chrome_trace
+
+        export_chrome_trace(self.closed_snapshot(), path)
+
+    def closed_snapshot(self) -> TimelineSnapshot:
+        """The snapshot with the records of the scope.
+
+        Raises RuntimeError unless this is a scope that was closed.
+        """
+        if self._snapshot is None:
+            raise RuntimeError(
+                "no single units of work are known outside a scope: run the program inside "
+                "`with torch.neuron.timeline() as scope:`, then use `scope`"
+            )
+        return self._snapshot
 
     @staticmethod
     def reset() -> None:
@@ -106,7 +136,7 @@ def timeline() -> Timeline:
 def _times() -> dict[int, int]:
     """For each device: when it and the calling thread are done with what was asked so far."""
     host_ps = _C.timeline.host_ps()
-    devices = range(torch.neuron.device_count())
+    devices = range(device_count())
     return {device: max(host_ps, _C.timeline.device_ps(device)) for device in devices}
 
 
@@ -131,7 +161,7 @@ def _snapshot(records: list[WorkRecord], spans: dict[int, Span]) -> TimelineSnap
 
 def _snapshot_since_reset() -> TimelineSnapshot:
     calls: dict[str, list[int]] = {}
-    for device in range(torch.neuron.device_count()):
+    for device in range(device_count()):
         for name, total in _C.timeline.totals(device).items():
             sums = calls.setdefault(name, [0, 0, 0])
             sums[0] += total["calls"]
@@ -143,12 +173,15 @@ def _snapshot_since_reset() -> TimelineSnapshot:
 
 
 def _machine_snapshot(**parts: Any) -> TimelineSnapshot:
-    machine = _C.machine()
+    machine = config.current().machine
+    assert machine is not None  # or no device would have worked
+    overheads = profile(_C.timeline.profile_name(), machine.chip)
     return TimelineSnapshot(
-        instance=machine["instance_type"],
-        chip=machine["device_name"],
-        logical_core_size=machine["logical_core_size"],
-        profile=_C.timeline.profile_name(),
+        instance=machine.instance_type,
+        chip=machine.chip,
+        logical_core_size=machine.logical_core_size,
+        profile=overheads.name,
+        issue_ps=round(overheads.eager_issue_us * PICOSECONDS_PER_MICROSECOND),
         **parts,
     )
 

@@ -77,12 +77,17 @@ def transformer(*, layers=4, steps=2, devices=1, issue_us=80.0, launch_us=12.0):
         for record in _training(device, layers, steps, issue_us, launch_us)
     ]
     fallbacks = {
-        "aten::linalg_qr": Fallback(2, 1400 * US, ("train.py:77 orthogonal_init",)),
+        "aten::linalg_qr": Fallback(2, 1400 * US, ("/home/me/train.py:77 (orthogonal_init)",)),
         "aten::special_bessel_j0": Fallback(
-            4, 310 * US, ("train.py:12 window", "train.py:14 window")
+            4, 310 * US, ("/home/me/train.py:12 (window)", "/home/me/train.py:14 (window)")
         ),
     }
-    return snapshot(records, end_us=max(r.end_ps for r in records) / US + 150, fallbacks=fallbacks)
+    return snapshot(
+        records,
+        end_us=max(r.end_ps for r in records) / US + 150,
+        fallbacks=fallbacks,
+        issue_ps=round(issue_us * US),
+    )
 
 
 def _training(device, layers, steps, issue_us, launch_us):
@@ -114,7 +119,7 @@ def _step(layers, steps) -> Iterator[tuple[dict, dict]]:
                 "operator": "copy",
                 "cost_class": "transfer",
                 "queue": "copy_in",
-                "line": "train.py:88 main",
+                "line": "/home/me/train.py:88 (main)",
                 "hbm_bytes": 1 << 20,
                 "is_backward": False,
             },
@@ -129,7 +134,7 @@ def _step(layers, steps) -> Iterator[tuple[dict, dict]]:
                 {
                     "operator": "aten::_foreach_addcdiv_.ScalarList",
                     "cost_class": "optimizer",
-                    "line": "train.py:93 main",
+                    "line": "/home/me/train.py:93 (main)",
                     "is_backward": False,
                     "hbm_bytes": 90_000_000,
                 },
@@ -146,7 +151,7 @@ def _block(layer, is_backward):
                     "operator": operator,
                     "cost_class": cost_class,
                     "module": f"layers.{layer}.{module}".rstrip("."),
-                    "line": f"model.py:{line} forward",
+                    "line": f"/home/me/model.py:{line} (forward)",
                     "flops": int(flops),
                     "hbm_bytes": int(moved),
                     "is_backward": is_backward,

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.neuron.timeline_view.example import US, snapshot, transformer, work
-from torch_trainium.neuron.timeline_view import export_chrome_trace
-from torch_trainium.neuron.timeline_view.chrome_trace import chrome_trace
+from torch_trainium.neuron.timeline_view.chrome_trace import export_chrome_trace, trace_events
 
 NUMBER = (int, float)
 # What the Trace Event Format requires of each phase that we write.
@@ -28,15 +27,11 @@ def trace(tmp_path_factory):
     return json.loads(path.read_text())
 
 
-def rows(trace):
+def rows(events):
     """(device, row name) -> its slices in order of time."""
-    names = {
-        (e["pid"], e["tid"]): e["args"]["name"]
-        for e in trace["traceEvents"]
-        if e["name"] == "thread_name"
-    }
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     found = defaultdict(list)
-    for event in trace["traceEvents"]:
+    for event in events:
         if event["ph"] == "X":
             found[event["pid"], names[event["pid"], event["tid"]]].append(event)
     return {row: sorted(slices, key=lambda e: e["ts"]) for row, slices in found.items()}
@@ -60,7 +55,7 @@ def test_each_core_is_a_process_with_its_rows(trace):
         e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"
     }
     assert names == {0: "neuron:0", 1: "neuron:1"}
-    assert {name for device, name in rows(trace) if device == 1} == {
+    assert {name for device, name in rows(trace["traceEvents"]) if device == 1} == {
         "host issue",
         "tensor engine",
         "vector engine",
@@ -72,14 +67,14 @@ def test_each_core_is_a_process_with_its_rows(trace):
 
 
 def test_slices_of_a_row_do_not_overlap(trace):
-    for slices in rows(trace).values():
+    for slices in rows(trace["traceEvents"]).values():
         for before, after in pairwise(slices):
             assert ns(before["ts"] + before["dur"]) <= ns(after["ts"]), (before, after)
 
 
 def test_times_are_nanoseconds_of_the_virtual_clock():
     records = [work("a", 0, 1)._replace(start_ps=1_234_567_900, end_ps=2_234_568_100)]
-    (event,) = rows(chrome_trace(snapshot(records)))[0, "stream 0"]
+    (event,) = rows([*trace_events(snapshot(records))])[0, "stream 0"]
     assert (event["ts"], event["dur"]) == (1234.567, 1000.001)
 
 
@@ -103,9 +98,15 @@ def test_arrows_lead_from_the_issue_to_the_work(trace):
     assert all(len(names) == 1 for names in starts.values())
 
 
+def test_host_is_busy_only_while_it_issues():
+    records = [work("a", 50, 60, issued_us=40), work("b", 210, 220, issued_us=200)]
+    slices = rows([*trace_events(snapshot(records, issue_ps=30 * US))])[0, "host issue"]
+    assert [(e["ts"], e["dur"]) for e in slices] == [(10, 30), (170, 30)]
+
+
 def test_engines_are_busy_for_their_part_of_the_program():
     records = [work("mm", 3, 9, engines={"tensor": 6, "dma": 2}, cost_class="matmul")]
-    found = rows(chrome_trace(snapshot(records)))
+    found = rows([*trace_events(snapshot(records))])
     assert [(e["ts"], e["dur"]) for e in found[0, "tensor engine"]] == [(3, 6)]
     assert [(e["ts"], e["dur"]) for e in found[0, "DMA"]] == [(3, 2)]
     assert (0, "vector engine") not in found
@@ -119,7 +120,7 @@ def test_copies_and_collectives_have_rows_beside_the_engines():
             "all_reduce", 3, 12, queue="collective", stream=2, engines={"collective": 9, "dma": 4}
         ),
     ]
-    found = rows(chrome_trace(snapshot(records)))
+    found = rows([*trace_events(snapshot(records))])
     assert {name: [e["name"] for e in slices] for (_, name), slices in found.items()} == {
         "host issue": ["mm", "copy", "all_reduce"],
         "tensor engine": ["mm"],
@@ -137,7 +138,7 @@ def test_memory_is_a_counter():
         work("a", 5, 6, issued_us=1, allocated_bytes=10),
         work("b", 6, 7, issued_us=2, allocated_bytes=30),
     ]
-    events = chrome_trace(snapshot(records))["traceEvents"]
+    events = trace_events(snapshot(records))
     counters = [(e["ts"], e["args"]) for e in events if e["ph"] == "C"]
     assert counters == [(1, {"bytes": 10}), (2, {"bytes": 30})]
 

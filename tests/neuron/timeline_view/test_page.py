@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.neuron.timeline_view.example import PEAKS, Fallback, snapshot, transformer, work
-from torch_trainium.neuron.timeline_view import report_page, write_report
 from torch_trainium.neuron.timeline_view.markup import Markup, element
+from torch_trainium.neuron.timeline_view.page import report_page, write_report
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;"
 VOID = {"meta", "link"}
@@ -91,6 +91,16 @@ def test_an_instant_scope_is_a_page_too():
 def test_steps_must_be_positive():
     with pytest.raises(ValueError, match="steps=0"):
         report_page(transformer(), PEAKS, title="train.py", steps=0)
+
+
+def test_lines_are_shown_below_the_folder_that_they_share():
+    records = [
+        work("a", 0, 1, line="/home/me/run/train.py:1 (main)"),
+        work("b", 1, 2, line="/home/me/run/models/gpt.py:2 (forward)"),
+        work("c", 2, 3, line="<stdin>:3 (<module>)"),
+    ]
+    text = parse(page_of(records)).text
+    assert {"train.py:1 (main)", "models/gpt.py:2 (forward)", "<stdin>:3 (<module>)"} <= {*text}
 
 
 def test_caveat_and_profile_are_on_the_page():

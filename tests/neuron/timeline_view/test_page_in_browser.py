@@ -7,8 +7,9 @@ import pytest
 
 from tests.neuron.timeline_view.browser import browser_page, find_browser
 from tests.neuron.timeline_view.example import PEAKS, snapshot, transformer, work
-from torch_trainium.neuron.timeline_view import units, write_report
+from torch_trainium.neuron.timeline_view import units
 from torch_trainium.neuron.timeline_view.elapsed import elapsed
+from torch_trainium.neuron.timeline_view.page import write_report
 from torch_trainium.neuron.timeline_view.totals import by_line, by_operator, engine_busy_ps
 
 STEPS = 2
@@ -143,8 +144,13 @@ def test_memory_shows_a_curve_per_device(page):
 def test_ten_most_expensive_lines_are_listed(page):
     totals = by_line(elapsed(VIEW))
     assert len(totals) > 10
-    expected = [[line, units.time(t.elapsed_ps)] for line, t in list(totals.items())[:10]]
+    expected = [
+        [line.removeprefix("/home/me/"), units.time(t.elapsed_ps)]
+        for line, t in list(totals.items())[:10]
+    ]
     assert [row[:2] for row in rows(page, "line-table")] == expected
+    tips = "[...document.querySelectorAll('#line-table code')].map(c => c.dataset.tip)"
+    assert page.evaluate(tips) == list(totals)[:10]
 
 
 def test_operators_sort_by_any_column(page):
@@ -166,7 +172,7 @@ def test_fallbacks_name_their_lines(page):
         "aten::linalg_qr",
         "1.40 ms",
         "2",
-        "train.py:77 orthogonal_init",
+        "train.py:77 (orthogonal_init)",
     ]
 
 

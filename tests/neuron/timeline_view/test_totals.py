@@ -4,11 +4,12 @@ import pytest
 
 from tests.neuron.timeline_view.example import PEAKS, US, snapshot, transformer, work
 from torch_trainium.neuron.timeline_view.elapsed import CoreTime, core_times, elapsed
-from torch_trainium.neuron.timeline_view.roofline import roofline_points
+from torch_trainium.neuron.timeline_view.roofline import core_peaks, roofline_points
 from torch_trainium.neuron.timeline_view.totals import (
     OUTSIDE_MODULES,
     UNKNOWN_LINE,
-    bound_busy_ps,
+    UNKNOWN_MODULE,
+    busy_parts_ps,
     by_line,
     by_module,
     by_operator,
@@ -23,6 +24,7 @@ RECORDS = [
     work("mm", 30, 50, issued_us=30, module="net.a", line="t.py:1 f", bound="launch", flops=50,
          is_backward=True),
     work("copy", 50, 51, line="", bound="dma"),
+    work("fill", 51, 53, line="t.py:3 f"),
 ]  # fmt: skip
 
 
@@ -32,7 +34,7 @@ def items():
 
 def test_operators_are_summed_and_the_longest_is_first():
     totals = by_operator(items())
-    assert list(totals) == ["mm", "add", "copy"]
+    assert list(totals) == ["mm", "fill", "add", "copy"]
     mm = totals["mm"]
     assert (mm.calls, mm.launch_bound_calls, mm.flops) == (2, 1, 150)
     assert (mm.elapsed_ps, mm.device_ps) == ((20 + 29) * US, (10 + 20) * US)
@@ -50,13 +52,14 @@ def test_lines_are_summed_and_unknown_ones_named():
     assert {line: total.calls for line, total in totals.items()} == {
         "t.py:1 f": 2,
         "t.py:2 f": 1,
+        "t.py:3 f": 1,
         UNKNOWN_LINE: 1,
     }
 
 
 def test_modules_form_a_tree_of_inclusive_times():
     root = by_module(items())
-    assert list(root.children) == ["net", OUTSIDE_MODULES]
+    assert list(root.children) == ["net", UNKNOWN_MODULE, OUTSIDE_MODULES]
     net = root.children["net"]
     assert net.total.elapsed_ps == 50 * US
     assert net.children["a"].path == "net.a"
@@ -86,14 +89,23 @@ def test_engines_are_summed_over_records():
     assert busy["collective"] == 0
 
 
-def test_busy_time_of_launch_bound_work_belongs_to_its_busiest_engine():
-    busy = bound_busy_ps(items())
-    assert {bound: ps // US for bound, ps in busy.items() if ps} == {
-        "tensor": 10,
-        "vector": 21,
-        "dma": 1,
+def test_busy_time_belongs_to_the_busiest_engine_and_the_rest_to_overhead():
+    records = [
+        work("mm", 0, 10, engines={"tensor": 6, "dma": 2}),
+        work("add", 10, 13, bound="launch"),
+        work("copy", 13, 15, queue="copy_in", engines={}, bound="host"),
+        work("qr", 15, 19, engines={}, bound="host"),
+    ]
+    view = snapshot(records)
+    parts = busy_parts_ps(elapsed(view))
+    assert {part: ps // US for part, ps in parts.items() if ps} == {
+        "tensor": 6,
+        "overhead": 4,
+        "vector": 3,
+        "copy": 2,
+        "host": 4,
     }
-    assert sum(busy.values()) == core_times(snapshot(RECORDS))[0].busy_ps
+    assert sum(parts.values()) == core_times(view)[0].busy_ps
 
 
 def test_memory_changes_are_kept_in_order_of_issue():
@@ -131,39 +143,73 @@ def test_roof_is_the_lower_of_traffic_and_compute():
 
 def verdict_of(view):
     cores = core_times(view).values()
-    return verdict(sum(cores, CoreTime()), bound_busy_ps(elapsed(view)))
+    return verdict(sum(cores, CoreTime()), busy_parts_ps(elapsed(view)))
+
+
+def chain(interval, *, launch, duration, **fields):
+    """Ten operators that the host issues every `interval` microseconds."""
+    return [
+        work("add", at + launch, at + launch + duration, issued_us=at, **fields)
+        for at in range(interval, 11 * interval, interval)
+    ]
 
 
 def test_eager_chain_of_small_operators_is_launch_bound():
-    records = [work("add", at + 10, at + 11, issued_us=at + 7) for at in range(0, 1000, 100)]
-    text = verdict_of(snapshot(records))
-    assert text.startswith("Launch-bound: 97 % of device idle time waits for host issue; compile")
-    assert text.endswith("The device is idle 99 % of the time.")
+    engines = {"vector": 1}
+    records = chain(100, launch=20, duration=30, bound="launch", engines=engines)
+    assert verdict_of(snapshot(records)) == (
+        "Launch-bound: 100 % of the time goes to work that takes less time than asking for it and "
+        "launching it; compile it. The device waits for the host 52 % of the time, for launches "
+        "19 %, and the fixed cost of programs takes 28 %."
+    )
+
+
+def test_a_few_launch_bound_operators_do_not_make_a_program_launch_bound():
+    records = [
+        work("add", 0, 30, bound="launch", engines={"vector": 1}),
+        work("mm", 30, 130, bound="tensor", engines={"tensor": 99}),
+    ]
+    assert verdict_of(snapshot(records)).startswith("Device-bound")
 
 
 def test_long_launches_are_latency_bound():
-    records = [work("add", at + 90, at + 100, issued_us=at) for at in range(0, 1000, 100)]
+    records = [
+        work("add", at + 90, at + 100, issued_us=at / 100, bound="vector")
+        for at in range(0, 1000, 100)
+    ]
     assert verdict_of(snapshot(records)).startswith("Latency-bound: 100 %")
 
 
 def test_long_readings_are_host_bound():
-    assert verdict_of(snapshot([work("a", 0, 1)], end_us=9)).startswith("Host-bound: 100 %")
+    assert verdict_of(snapshot([work("a", 0, 1, bound="vector")], end_us=9)).startswith(
+        "Host-bound: 100 %"
+    )
 
 
 @pytest.mark.parametrize(
-    ("bound", "words"),
+    ("fields", "words"),
     [
-        ("tensor", "100 % of it bound by the tensor engine"),
-        ("dma", "100 % of it bound by HBM traffic"),
-        ("collective", "100 % of it bound by collectives"),
-        ("host", "100 % of it bound by the host"),
+        ({"engines": {"tensor": 90}}, "100 % of it with the tensor engine"),
+        ({"engines": {"dma": 81}}, "90 % of it with HBM traffic"),
+        ({"engines": {"vector": 9}}, "90 % of it with the fixed cost of programs"),
+        ({"engines": {"collective": 90}}, "100 % of it with collectives"),
+        ({"engines": {}, "bound": "host"}, "100 % of it with CPU fallbacks"),
+        ({"queue": "copy_out"}, "100 % of it with copies between host and device"),
     ],
 )
-def test_busy_devices_are_bound_by_what_sets_their_time(bound, words):
-    text = verdict_of(snapshot([work("a", 0, 90, bound=bound)], end_us=100))
+def test_busy_devices_are_bound_by_what_they_do(fields, words):
+    text = verdict_of(snapshot([work("a", 0, 90, **{"bound": "dma"} | fields)], end_us=100))
     assert text.startswith("Device-bound: the cores are busy 90 % of the time")
     assert words in text
 
 
 def test_nothing_recorded_is_said():
     assert verdict_of(snapshot([])) == "No device work was recorded."
+
+
+def test_peaks_are_those_of_the_data_sheet_for_a_core():
+    peaks = core_peaks("trn2", 2)
+    assert peaks.flops_per_s["bf16"] == pytest.approx(157.3e12, rel=1e-3)
+    assert peaks.flops_per_s["fp32"] == pytest.approx(40e12, rel=0.02)
+    assert peaks.hbm_bytes_per_s == 716e9
+    assert core_peaks("trn2", 1).hbm_bytes_per_s == 358e9

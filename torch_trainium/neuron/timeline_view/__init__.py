@@ -7,16 +7,6 @@
 - `verdict`: what limits the program, in words
 - `chrome_trace`: the trace
 - `page`: the report, made of `sections`, plots, `markup` and `units`
+
+Nothing is imported here: `import torch` loads `records` alone, the rest waits for its first use.
 """
-
-from torch_trainium.neuron.timeline_view.chrome_trace import export_chrome_trace
-from torch_trainium.neuron.timeline_view.page import report_page, write_report
-from torch_trainium.neuron.timeline_view.records import TimelineSnapshot, WorkRecord
-
-__all__ = [
-    "TimelineSnapshot",
-    "WorkRecord",
-    "export_chrome_trace",
-    "report_page",
-    "write_report",
-]

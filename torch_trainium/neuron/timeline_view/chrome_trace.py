@@ -7,6 +7,7 @@ start of the scope, so that the same program gives the same bytes.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -53,24 +54,15 @@ class _Clock:
         return (self.ns(end_ps) - self.ns(start_ps)) / NANOSECONDS_PER_MICROSECOND
 
 
-def export_chrome_trace(snapshot: TimelineSnapshot, path: str | Path) -> None:
-    """Write `chrome_trace(snapshot)` to `path`, one event per line."""
-    trace = chrome_trace(snapshot)
-    events = ",\n".join(json.dumps(event) for event in trace.pop("traceEvents"))
-    head = json.dumps(trace)[:-1]
-    Path(path).write_text(f'{head}, "traceEvents": [\n{events}\n]}}\n', encoding="utf-8")
-
-
-def chrome_trace(snapshot: TimelineSnapshot) -> dict[str, Any]:
-    """The trace as the object that its JSON describes.
+def export_chrome_trace(snapshot: TimelineSnapshot, path: str | PathLike[str]) -> None:
+    """Write the trace to `path`, one event per line.
 
     Rows of a core: the host's issues, the engines, the queues of copies and collectives, and
     the streams. An arrow leads from each issue to the work on its stream. An engine's slice
     begins with the program it is part of and is as long as the engine is busy inside it: when
     within the program it was busy is not modelled.
     """
-    clock = _Clock(snapshot.started_ps)
-    return {
+    head = {
         "displayTimeUnit": "ns",
         "otherData": {
             "instance": snapshot.instance,
@@ -79,8 +71,20 @@ def chrome_trace(snapshot: TimelineSnapshot) -> dict[str, Any]:
             "profile": snapshot.profile,
             "times": "emulated by a cost model, not measured on a chip",
         },
-        "traceEvents": [*_names(snapshot), *_work(snapshot, clock), *_memory(snapshot, clock)],
     }
+    with Path(path).open("w", encoding="utf-8") as file:
+        file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
+        for number, event in enumerate(trace_events(snapshot)):
+            file.write(f"{',' if number else ''}\n{json.dumps(event)}")
+        file.write("\n]}\n")
+
+
+def trace_events(snapshot: TimelineSnapshot) -> Iterator[Event]:
+    """The events of the trace: names of rows, then work in order of issue, then memory."""
+    clock = _Clock(snapshot.started_ps)
+    yield from _names(snapshot)
+    yield from _work(snapshot, clock)
+    yield from _memory(snapshot, clock)
 
 
 def _names(snapshot: TimelineSnapshot) -> Iterator[Event]:
@@ -114,7 +118,8 @@ def _work(snapshot: TimelineSnapshot, clock: _Clock) -> Iterator[Event]:
     by_issue = sorted(snapshot.records, key=lambda record: (record.issued_ps, record.start_ps))
     for number, record in enumerate(by_issue, start=1):
         stream_row = FIRST_STREAM_ROW + record.stream
-        yield from _issue(record, number, host_ps[record.device], clock)
+        since_ps = max(host_ps[record.device], record.issued_ps - snapshot.issue_ps)
+        yield from _issue(record, number, since_ps, clock)
         host_ps[record.device] = max(host_ps[record.device], record.issued_ps)
         yield _slice(record, stream_row, record.end_ps, clock) | {"args": _details(record)}
         if record.queue in QUEUE_ROWS:
@@ -127,7 +132,7 @@ def _work(snapshot: TimelineSnapshot, clock: _Clock) -> Iterator[Event]:
 
 
 def _issue(record: WorkRecord, number: int, since_ps: int, clock: _Clock) -> Iterator[Event]:
-    """The host's slice, from its issue before to this one, and the arrow to the work."""
+    """The host's slice, which ends with the issue, and the arrow to the work."""
     since_ps = min(since_ps, record.issued_ps)
     begin_us = clock.us(since_ps)
     event = {"name": record.operator, "cat": "issue", "pid": record.device, "tid": HOST_ROW}

@@ -37,6 +37,7 @@ class CoreTime:
     busy_ps: int = 0
     issue_wait_ps: int = 0
     launch_wait_ps: int = 0
+    launch_bound_ps: int = 0  # waiting for and doing work that is launch-bound
     tail_ps: int = 0  # after the last work, such as the host's way back from a synchronization
 
     @property
@@ -50,6 +51,7 @@ class CoreTime:
             self.busy_ps + other.busy_ps,
             self.issue_wait_ps + other.issue_wait_ps,
             self.launch_wait_ps + other.launch_wait_ps,
+            self.launch_bound_ps + other.launch_bound_ps,
             self.tail_ps + other.tail_ps,
         )
 
@@ -74,6 +76,7 @@ def core_times(snapshot: TimelineSnapshot) -> dict[int, CoreTime]:
             busy_ps=sum(item.busy_ps for item in items),
             issue_wait_ps=sum(item.issue_wait_ps for item in items),
             launch_wait_ps=sum(item.launch_wait_ps for item in items),
+            launch_bound_ps=sum(item.total_ps for item in items if item.record.bound == "launch"),
             tail_ps=_tail_ps(items, span),
         )
     return times

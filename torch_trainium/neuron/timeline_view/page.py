@@ -1,5 +1,6 @@
 """The report: one HTML page that needs nothing but itself."""
 
+from os import PathLike
 from pathlib import Path
 
 from torch_trainium.neuron.timeline_view import sections
@@ -15,7 +16,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def write_report(
-    snapshot: TimelineSnapshot, path: str | Path, peaks: Peaks, *, title: str, steps: int = 1
+    snapshot: TimelineSnapshot,
+    path: str | PathLike[str],
+    peaks: Peaks,
+    *,
+    title: str,
+    steps: int = 1,
 ) -> None:
     """Write `report_page` of the same arguments to `path`."""
     text = report_page(snapshot, peaks, title=title, steps=steps)
@@ -46,7 +52,10 @@ def report_page(snapshot: TimelineSnapshot, peaks: Peaks, *, title: str, steps: 
         element("div", id="tip", role="tooltip", hidden=True),
         element("script", _asset("page.js")),
     ]
-    return f'<!DOCTYPE html>\n<html lang="en" data-theme="auto">{element("head", head)}{element("body", body)}</html>\n'
+    html = element(
+        "html", [element("head", head), element("body", body)], lang="en", data_theme="auto"
+    )
+    return f"<!DOCTYPE html>\n{html}\n"
 
 
 def _asset(name: str) -> Markup:

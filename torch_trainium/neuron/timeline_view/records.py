@@ -10,7 +10,8 @@ from typing import NamedTuple
 # The order of `WorkRecord.engine_ps`, which is that of `Engine` in csrc/timeline.
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "dma", "collective")
 QUEUES = ("compute", "copy_in", "copy_out", "collective")
-# What can set the time of a unit of work: an engine, or what comes before the device.
+# What sets the time of a unit of work: an engine, the host that computes it, or "launch" where
+# asking for it and launching it take longer than its engines.
 BOUNDS = ("launch", *ENGINES, "host")
 
 PICOSECONDS_PER_SECOND = 10**12
@@ -32,7 +33,7 @@ class WorkRecord(NamedTuple):
     hbm_bytes: int = 0  # read and written
     bound: str = "launch"
     module: str = ""  # qualified, such as "layers.0.mlp"; "" outside modules
-    line: str = ""  # of the user's program, such as "train.py:12 step"
+    line: str = ""  # of the user's program, such as "train.py:12 (step)"
     is_backward: bool = False
     allocated_bytes: int = 0  # device memory in use when it was issued
 
@@ -77,6 +78,7 @@ class TimelineSnapshot:
     spans: Mapping[int, Span] = field(default_factory=dict)
     operators: Mapping[str, OperatorTotal] = field(default_factory=dict)
     fallbacks: Mapping[str, Fallback] = field(default_factory=dict)
+    issue_ps: int = 0  # host time that asking for one unit of work takes
 
     @property
     def started_ps(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from torch_trainium.hardware import costs
 from torch_trainium.neuron.timeline_view.records import PICOSECONDS_PER_SECOND, WorkRecord
 
 
@@ -16,6 +17,22 @@ class Peaks:
     def attainable(self, intensity: float, dtype: str) -> float:
         """FLOPs per second that the roof allows at `intensity` FLOPs per byte."""
         return min(self.flops_per_s[dtype], intensity * self.hbm_bytes_per_s)
+
+
+def core_peaks(chip: str, logical_core_size: int) -> Peaks:
+    """What one logical core of `logical_core_size` physical cores of a chip reaches at most.
+
+    A tensor engine does rows x columns multiply-adds a cycle in bf16; fp32 takes several passes.
+    These are the clock rates that the cost model uses, a little below the data sheet's chips.
+    """
+    constants = costs.constants(chip, logical_core_size)
+    cores = constants["physical_cores"]
+    multiply_adds = constants["tensor_rows"] * constants["tensor_columns"] * cores
+    bf16_per_s = 2 * multiply_adds * constants["tensor_ghz"] * 1e9
+    return Peaks(
+        {"bf16": bf16_per_s, "fp32": bf16_per_s / constants["tensor_fp32_passes"]},
+        hbm_bytes_per_s=constants["hbm_gbps"] * cores * 1e9,
+    )
 
 
 @dataclass(frozen=True)

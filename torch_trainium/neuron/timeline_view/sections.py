@@ -40,15 +40,25 @@ ENGINE_TIPS = {
     "collective": "Communication between cores",
 }
 COMPOSITION_NAMES = ENGINE_NAMES | {
-    "host": "CPU fallback",
+    "overhead": "Fixed cost of programs",
+    "copy": "Host copies",
+    "host": "CPU fallbacks",
     "issue": "Idle: host has not issued",
     "launch": "Idle: launch and waits",
     "tail": "Idle: after the last work",
 }
+COMPOSITION_TIPS = ENGINE_TIPS | {
+    "overhead": "Programs beyond their busiest engine: start, latencies, engines waiting",
+    "copy": "From and to the host, while nothing else runs",
+    "host": "Operators the chip does not have",
+    "issue": "The device has run out of work",
+    "launch": "Issued, but launching or waiting for events or other cores",
+    "tail": "The host reads results or does something else",
+}
 
 TIME_TIP = "Doing the work and waiting for it; the rows add up to the cores' time"
 DEVICE_TIP = "Occupying a queue of the device, waiting left out"
-LAUNCH_TIP = "Calls whose launch takes longer than their work"
+LAUNCH_TIP = "Calls whose work takes less time than asking for it and launching it"
 
 
 def masthead(view: View) -> Markup:
@@ -63,7 +73,7 @@ def masthead(view: View) -> Markup:
     }
     theme = element("button", "Theme: auto", id="theme", type="button")
     heading = element("div", [element("h1", view.title), theme], class_="heading")
-    words = verdict(view.all_cores, view.bound_busy_ps)
+    words = verdict(view.all_cores, view.busy_parts_ps)
     caveat = join(
         [
             element("strong", "Emulated. "),
@@ -161,7 +171,7 @@ def composition(view: View) -> Markup:
     """The cores' time as one bar: busy by what set its length, idle by what it waited for."""
     time = view.all_cores
     parts = {
-        **view.bound_busy_ps,
+        **view.busy_parts_ps,
         "issue": time.issue_wait_ps,
         "launch": time.launch_wait_ps,
         "tail": time.tail_ps,
@@ -185,14 +195,14 @@ def composition(view: View) -> Markup:
                 element("span", units.percent(view.share(ps)), class_="value"),
                 element("span", units.time(ps), class_="note"),
             ],
-            data_part=name,
+            data_tip=_composition_tip(view, name, ps),
         )
         for name, ps in shown.items()
     ]
     return _section(
         "composition",
         "Where the time goes",
-        "Busy time by the engine that sets its length; idle time by what the core waits for.",
+        "Busy time by the engine that sets its length, idle time by what the core waits for.",
         [
             element("div", segments, class_="stack", role="img", aria_label="Shares as listed"),
             element("ul", legend, class_="legend"),
@@ -201,7 +211,8 @@ def composition(view: View) -> Markup:
 
 
 def _composition_tip(view: View, name: str, ps: int) -> str:
-    return f"{COMPOSITION_NAMES[name]}\n{units.time(ps)}, {units.percent(view.share(ps))}"
+    amount = f"{units.time(ps)}, {units.percent(view.share(ps))}"
+    return f"{COMPOSITION_NAMES[name]}\n{COMPOSITION_TIPS[name]}\n{amount}"
 
 
 def engines(view: View) -> Markup:
@@ -381,7 +392,7 @@ def _totals_table(identity: str, what: str, totals: Mapping[str, Total], view: V
     }
     rows = [
         [
-            Cell(element("code", name), order=name),
+            _name_cell(view, name),
             Cell(units.time(total.elapsed_ps), order=total.elapsed_ps),
             Cell(
                 units.percent(view.share(total.elapsed_ps)),
@@ -395,6 +406,16 @@ def _totals_table(identity: str, what: str, totals: Mapping[str, Total], view: V
         for name, total in totals.items()
     ]
     return table(identity, columns, rows)
+
+
+def _name_cell(view: View, name: str) -> Cell:
+    return Cell(_source(view, name), order=name)
+
+
+def _source(view: View, name: str) -> Markup:
+    """A line without the folder that all lines share, or any other name as it is."""
+    short = name.removeprefix(view.source_folder)
+    return element("code", short, data_tip=name if short != name else None)
 
 
 def _work_cells(total: Total) -> list[Cell]:
@@ -414,10 +435,10 @@ def fallbacks(view: View) -> Markup:
     else:
         rows = [
             [
-                Cell(element("code", name), order=name),
+                _name_cell(view, name),
                 Cell(units.time(fallback.ps), order=fallback.ps),
                 Cell(units.count(fallback.calls), order=fallback.calls),
-                Cell([element("div", element("code", line)) for line in fallback.lines]),
+                Cell([element("div", _source(view, line)) for line in fallback.lines]),
             ]
             for name, fallback in sorted(found.items(), key=lambda pair: (-pair[1].ps, pair[0]))
         ]

@@ -8,7 +8,8 @@ from torch_trainium.neuron.timeline_view.records import ENGINES, TimelineSnapsho
 
 # What a total is called where the work has no module or line to name.
 OUTSIDE_MODULES = "(outside modules)"
-UNKNOWN_LINE = "(no line of Python)"
+UNKNOWN_MODULE = "(module unknown)"
+UNKNOWN_LINE = "(line unknown)"
 
 
 @dataclass
@@ -78,10 +79,15 @@ def by_module(items: Iterable[Elapsed]) -> ModuleTotal:
     for item in items:
         module = root
         module.total.add(item)
-        for name in (item.record.module or OUTSIDE_MODULES).split("."):
+        for name in _module_path(item.record).split("."):
             module = module.child(name)
             module.total.add(item)
     return root
+
+
+def _module_path(record: WorkRecord) -> str:
+    # Where not even the line is known, work without a module may belong to one.
+    return record.module or (OUTSIDE_MODULES if record.line else UNKNOWN_MODULE)
 
 
 def engine_busy_ps(records: Iterable[WorkRecord]) -> dict[str, int]:
@@ -93,19 +99,30 @@ def engine_busy_ps(records: Iterable[WorkRecord]) -> dict[str, int]:
     return dict(zip(ENGINES, busy_ps, strict=True))
 
 
-def bound_busy_ps(items: Iterable[Elapsed]) -> dict[str, int]:
-    """The cores' busy time by what set its length: the busiest engine of each unit of work."""
-    busy_ps: dict[str, int] = dict.fromkeys((*ENGINES, "host"), 0)
+# What a core does while it is busy: an engine sets the time, or something that is no engine.
+BUSY_PARTS = (*ENGINES, "overhead", "copy", "host")
+
+
+def busy_parts_ps(items: Iterable[Elapsed]) -> dict[str, int]:
+    """The cores' busy time by what they do: one of BUSY_PARTS.
+
+    Of a program, the busiest engine's time counts for that engine and the rest is "overhead":
+    starting up, latencies, engines waiting for each other. Copies between host and device are
+    "copy", operators that fall back to the CPU "host".
+    """
+    parts_ps = dict.fromkeys(BUSY_PARTS, 0)
     for item in items:
-        busy_ps[_busy_bound(item.record)] += item.busy_ps
-    return busy_ps
-
-
-def _busy_bound(record: WorkRecord) -> str:
-    if record.bound != "launch":
-        return record.bound
-    busiest = max(range(len(ENGINES)), key=record.engine_ps.__getitem__)
-    return ENGINES[busiest]
+        record = item.record
+        if record.queue in ("copy_in", "copy_out"):
+            parts_ps["copy"] += item.busy_ps
+        elif record.bound == "host":
+            parts_ps["host"] += item.busy_ps
+        else:
+            engine = max(range(len(ENGINES)), key=record.engine_ps.__getitem__)
+            engine_ps = min(record.engine_ps[engine], item.busy_ps)
+            parts_ps[ENGINES[engine]] += engine_ps
+            parts_ps["overhead"] += item.busy_ps - engine_ps
+    return parts_ps
 
 
 def memory_over_time(snapshot: TimelineSnapshot) -> Mapping[int, list[tuple[int, int]]]:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from posixpath import commonpath, dirname
 
 from torch_trainium.neuron.timeline_view.elapsed import CoreTime, Elapsed, core_times, elapsed
 from torch_trainium.neuron.timeline_view.records import TimelineSnapshot
 from torch_trainium.neuron.timeline_view.roofline import Peaks
-from torch_trainium.neuron.timeline_view.totals import bound_busy_ps, engine_busy_ps
+from torch_trainium.neuron.timeline_view.totals import busy_parts_ps, engine_busy_ps
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,22 @@ class View:
         return sum(self.cores.values(), CoreTime())
 
     @cached_property
-    def bound_busy_ps(self) -> dict[str, int]:
-        """The cores' busy time by what set its length."""
-        return bound_busy_ps(self.items)
+    def busy_parts_ps(self) -> dict[str, int]:
+        """The cores' busy time by what they did."""
+        return busy_parts_ps(self.items)
 
     @cached_property
     def engine_busy_ps(self) -> dict[str, int]:
         """How long each engine was busy, summed over cores."""
         return engine_busy_ps(self.snapshot.records)
+
+    @cached_property
+    def source_folder(self) -> str:
+        """The innermost folder, "/" at its end, that all lines are below; "" if there is none."""
+        lines = {record.line for record in self.snapshot.records}
+        lines.update(line for f in self.snapshot.fallbacks.values() for line in f.lines)
+        folders = {dirname(line) for line in lines if line.startswith("/")}
+        return commonpath(folders).rstrip("/") + "/" if folders else ""
 
     @property
     def step_ps(self) -> int:

@@ -1,0 +1,18 @@
+#include "timeline/loaded_programs.h"
+
+namespace torch_trainium::timeline {
+
+uint64_t program_of(uint32_t operator_id, const OperatorCall& call) {
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+  uint64_t key = operator_id + 1;
+  const auto mix = [&](uint64_t value) { key = (key ^ value) * kMultiplier + (key >> 32); };
+  for (int i = 0; i < call.operand_count; ++i) {
+    const Operand& operand = call.operands[i];
+    mix(static_cast<uint64_t>(operand.element) << 16 |
+        static_cast<uint64_t>(operand.is_permuted) << 8 | static_cast<uint64_t>(operand.rank));
+    for (int k = 0; k < operand.rank; ++k) mix(static_cast<uint64_t>(operand.sizes[k]));
+  }
+  return key;
+}
+
+}  // namespace torch_trainium::timeline
