@@ -50,7 +50,7 @@ class Row:
         stated = self.params.get("lnc")
         if stated is not None:
             return int(stated)
-        return 1 if re.search(r"\b1 (NC|core|DMA engine)\b|LNC1", self.hardware) else 2
+        return 1 if re.search(r"\b1 (NC|DMA engine)\b|LNC1", self.hardware) else 2
 
     @property
     def stack(self) -> str:
