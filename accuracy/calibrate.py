@@ -32,7 +32,7 @@ def problem(predictions: Sequence[Prediction]) -> calibrate.Problem:
     members = Counter((p.row.group, p.family) for p in predictions)
 
     def weight(p: Prediction) -> float:
-        share = min(1.0, ROWS_AT_FULL_WEIGHT / members[p.row.group, p.family]) ** 0.5
+        share: float = min(1.0, ROWS_AT_FULL_WEIGHT / members[p.row.group, p.family]) ** 0.5
         return share * FAMILY_WEIGHTS.get(p.family, 1.0) * CHIP_WEIGHTS.get(p.row.chip, 1.0)
 
     def predict(constants: Mapping[str, float], positions: Sequence[int]) -> list[float]:
