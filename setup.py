@@ -50,6 +50,7 @@ SOURCES = [
     "csrc/bindings/module.cpp",
     "csrc/bindings/scope_recorder.cpp",
     "csrc/bindings/timeline.cpp",
+    "csrc/bindings/user_line.cpp",
     "csrc/core/activity_profiler.cpp",
     "csrc/core/allocation_trace.cpp",
     "csrc/core/allocator.cpp",
