@@ -40,6 +40,9 @@ def register() -> None:
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     _alias_submodules()
     _patches.apply()
+    # Backward passes run on the thread that calls them, in one order: autograd's threads, one a
+    # device, would share the devices' timelines in an order that changes from run to run.
+    torch.autograd.set_multithreading_enabled(False)
     neuron.sharing.register_reducer()
     _configure()
     neuron.observe._start_op_log_if_asked()

@@ -35,6 +35,7 @@ struct Signature {
   std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
   std::vector<bool> is_written;       // per operand
   std::vector<int> returned_operand;  // per return: the operand it is, or kNewResult
+  bool returns_values = false;        // numbers that the host waits for
 
   explicit Signature(const c10::OperatorHandle& op);
 };
@@ -72,6 +73,7 @@ Signature::Signature(const c10::OperatorHandle& op)
     is_written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
   }
   for (const c10::Argument& result : schema.returns()) {
+    returns_values = returns_values || !holds_tensors(result.type());
     int operand = kNewResult;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!is_written[i]) continue;
@@ -205,13 +207,15 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
                      : call.alias(tensor);
         });
   }
-  call.run([&] {
-    if (C10_LIKELY(!call.has_composite_operands())) {
-      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-    } else {
-      op.callBoxed(stack);  // sparse and nested kernels have keys of their own
-    }
-  });
+  call.run(
+      [&] {
+        if (C10_LIKELY(!call.has_composite_operands())) {
+          op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+        } else {
+          op.callBoxed(stack);  // sparse and nested kernels have keys of their own
+        }
+      },
+      signature.returns_values);
 
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!signature.is_written[i]) continue;

@@ -130,7 +130,10 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
   if (C10_UNLIKELY(source->device_type() != kNeuron)) {
     check_foreign(tensor);
-    operands_.push_back({source, /*is_written=*/false, /*is_on_host=*/true});
+    // A scalar is an argument of the program, not a tensor that it reads.
+    if (cpu_operands_ == CpuOperands::kAnyDevice || tensor.dim() > 0) {
+      operands_.push_back({source, /*is_written=*/false, /*is_on_host=*/true});
+    }
     return tensor;
   }
   if (C10_UNLIKELY(source->device().index() != device_)) check_foreign(tensor);

@@ -104,7 +104,7 @@ inline at::Tensor adopt_all(HostCall& call, at::Tensor&& result) {
 template <typename... Results>
 std::tuple<Results...> adopt_all(HostCall& call, std::tuple<Results...>&& results) {
   return std::apply(
-      [&](auto&... result) { return std::tuple<Results...>(call.adopt(std::move(result))...); },
+      [&](auto&... result) { return std::tuple<Results...>{call.adopt(std::move(result))...}; },
       results);
 }
 template <typename T>
@@ -130,8 +130,9 @@ struct HostKernel<Name, Function> {
       detail::observe(record, operands);
     }
     HostCall call(record, device_of(arguments...), cpu_operands);
+    // Braces lend the operands in the order of the arguments; parentheses would not.
     auto lent =
-        std::tuple<decltype(detail::lend(call, arguments))...>(detail::lend(call, arguments)...);
+        std::tuple<decltype(detail::lend(call, arguments))...>{detail::lend(call, arguments)...};
     if constexpr (std::is_same_v<Result, at::Tensor&>) {
       call.run([&] { std::apply(Function, lent); });
       at::Tensor& written =

@@ -10,7 +10,13 @@
 namespace torch_trainium {
 namespace {
 
-thread_local std::vector<uint32_t> open_modules;
+// The modules a thread is inside of; a scope may end inside modules that it never
+// sees the end of.
+struct OpenModules {
+  uint64_t session = 0;
+  std::vector<uint32_t> numbers;
+};
+thread_local OpenModules open_modules;
 
 }  // namespace
 
@@ -21,6 +27,7 @@ ScopeRecorder& ScopeRecorder::instance() {
 
 void ScopeRecorder::start(std::vector<std::string> internal_folders) {
   const std::lock_guard lock(mutex_);
+  session_.fetch_add(1, std::memory_order_relaxed);
   lines_.start(std::move(internal_folders));
   recording_ = true;
   runtime::set_work_observer(runtime::Observer::kScope, this);
@@ -35,14 +42,24 @@ std::vector<ScopeRecord> ScopeRecorder::stop() {
   return std::exchange(records_, {});
 }
 
-void ScopeRecorder::enter_module(uint32_t module) { open_modules.push_back(module); }
+std::vector<uint32_t>& ScopeRecorder::modules() {
+  const uint64_t session = session_.load(std::memory_order_relaxed);
+  if (open_modules.session != session) {
+    open_modules.session = session;
+    open_modules.numbers.clear();
+  }
+  return open_modules.numbers;
+}
+
+void ScopeRecorder::enter_module(uint32_t module) { modules().push_back(module); }
 void ScopeRecorder::leave_module() {
-  if (!open_modules.empty()) open_modules.pop_back();
+  if (!modules().empty()) modules().pop_back();
 }
 
 Origin ScopeRecorder::current_origin(bool is_backward) {
   if (!is_backward) {
-    return {lines_.current(), open_modules.empty() ? 0 : open_modules.back()};
+    const std::vector<uint32_t>& open = modules();
+    return {lines_.current(), open.empty() ? 0 : open.back()};
   }
   const auto node = torch::autograd::get_current_node();
   // What adds gradients up stands for no line; its number is beyond all others.

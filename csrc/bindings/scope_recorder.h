@@ -44,8 +44,8 @@ class ScopeRecorder final : public runtime::WorkObserver {
   bool is_recording() const { return recording_; }
 
   // What the calling thread is inside of.
-  static void enter_module(uint32_t module);
-  static void leave_module();
+  void enter_module(uint32_t module);
+  void leave_module();
   // The text of a line number that a record holds: "train.py:12 (step)".
   std::string line_text(uint32_t line) const { return lines_.text(line); }
 
@@ -54,10 +54,12 @@ class ScopeRecorder final : public runtime::WorkObserver {
 
  private:
   ScopeRecorder() = default;
+  std::vector<uint32_t>& modules();
   Origin current_origin(bool is_backward);
 
   std::mutex mutex_;
   std::atomic<bool> recording_{false};
+  std::atomic<uint64_t> session_{0};
   std::vector<ScopeRecord> records_;
   // By thread and sequence number of autograd's node.
   std::map<std::pair<uint64_t, uint64_t>, Origin> forward_origins_;

@@ -142,8 +142,8 @@ void bind_timeline(py::module_& parent) {
     return records_of(recorder, recorder.stop());
   });
   m.def("is_scope_open", [] { return ScopeRecorder::instance().is_recording(); });
-  m.def("enter_module", &ScopeRecorder::enter_module);
-  m.def("leave_module", &ScopeRecorder::leave_module);
+  m.def("enter_module", [](uint32_t module) { ScopeRecorder::instance().enter_module(module); });
+  m.def("leave_module", [] { ScopeRecorder::instance().leave_module(); });
 }
 
 }  // namespace torch_trainium

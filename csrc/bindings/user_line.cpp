@@ -7,7 +7,12 @@ namespace {
 
 namespace py = pybind11;
 
-std::string text_of(PyObject* unicode) { return py::cast<std::string>(py::handle(unicode)); }
+// A file name may hold bytes that are no text; they are shown as escapes.
+std::string text_of(PyObject* unicode) {
+  const auto bytes = py::reinterpret_steal<py::object>(
+      PyUnicode_AsEncodedString(unicode, "utf-8", "backslashreplace"));
+  return bytes ? std::string(PyBytes_AS_STRING(bytes.ptr())) : std::string();
+}
 
 }  // namespace
 

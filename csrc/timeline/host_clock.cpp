@@ -15,7 +15,7 @@ struct ThreadClock {
     auto* kept = new std::shared_ptr<HostClock>(clock);
     if (first_clock.compare_exchange_strong(none, kept->get())) return;
     delete kept;
-    clock->wait_until(none->now_ps());
+    clock->wait_until(none->last_action_ps());
     if (const HostClock::NewThreadHook hook = new_thread_hook.load()) hook(clock);
   }
   ~ThreadClock() { clock->retire(); }
@@ -57,7 +57,16 @@ void HostClock::follow(const std::shared_ptr<HostClock>& leader, int64_t task) {
   if (task == task_ && leader == leader_) return;
   task_ = task;
   leader_ = leader;
-  now_ps_.store(leader->now_ps(), std::memory_order_relaxed);
+  now_ps_.store(leader->fork_ps(task), std::memory_order_relaxed);
+}
+
+int64_t HostClock::fork_ps(int64_t task) {
+  constexpr size_t kKept = 64;
+  const std::lock_guard lock(forks_mutex_);
+  const auto [fork, is_first] = forks_ps_.try_emplace(task, now_ps());
+  const int64_t time_ps = fork->second;
+  if (forks_ps_.size() > kKept) forks_ps_.erase(forks_ps_.begin());
+  return time_ps;
 }
 
 void HostClock::unfollow() {

@@ -123,10 +123,13 @@ void Timeline::wait_event(int device, int64_t stream, int64_t event_ps) {
 
 bool Timeline::query(int64_t time_ps, HostClock& host) const {
   host.advance(profile_.query_ps);
-  return host.now_ps() >= time_ps;
+  return std::max(host.now_ps(), synchronized_ps_.load(std::memory_order_relaxed)) >= time_ps;
 }
 
-void Timeline::synchronize(int64_t time_ps, HostClock& host) const {
+void Timeline::synchronize(int64_t time_ps, HostClock& host) {
+  int64_t latest = synchronized_ps_.load(std::memory_order_relaxed);
+  while (latest < time_ps && !synchronized_ps_.compare_exchange_weak(latest, time_ps)) {
+  }
   host.wait_until(time_ps);
   host.advance(profile_.synchronize_ps);
 }

@@ -66,9 +66,10 @@ class Timeline {
   // When what is queued on a stream by now is done; the host's time if nothing is.
   int64_t record_event(int device, int64_t stream, HostClock& host);
   void wait_event(int device, int64_t stream, int64_t event_ps);
-  // Whether the host finds `time_ps` passed. Asking takes time, so polling ends.
+  // Whether the host finds `time_ps` passed, which it has where any thread waited for
+  // it. Asking takes time, so polling ends.
   bool query(int64_t time_ps, HostClock& host) const;
-  void synchronize(int64_t time_ps, HostClock& host) const;
+  void synchronize(int64_t time_ps, HostClock& host);
   int64_t stream_end_ps(int device, int64_t stream) const;
   int64_t device_end_ps(int device) const;
 
@@ -97,6 +98,7 @@ class Timeline {
   const CostModel costs_;
   const Profile profile_;
   std::atomic<bool> is_charging_{true};
+  std::atomic<int64_t> synchronized_ps_{0};  // the latest time that a thread waited for
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -25,12 +25,15 @@ def report(
 
     Raises:
         RuntimeError: the scope is still open, or was never one.
+        TypeError: `steps` is no integer.
         ValueError: `steps` is less than one.
 
     """
     from torch_trainium.neuron.timeline_view.page import write_report
     from torch_trainium.neuron.timeline_view.roofline import core_peaks
 
+    if not isinstance(steps, int):
+        raise TypeError(f"steps={steps!r} is not valid: it is a number of steps, 1 or more")
     snapshot = scope.closed_snapshot()
     peaks = core_peaks(snapshot.chip, snapshot.logical_core_size)
     if title is None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
@@ -28,7 +29,6 @@ from torch_trainium.neuron.timeline_view.records import (
 _INTERNAL_FOLDERS = [
     f"{Path(module.__file__).parent}/" for module in (torch, config) if module.__file__
 ]
-FALLBACK_CLASS = "cpu_fallback"
 PICOSECONDS_PER_MICROSECOND = 10**6
 
 
@@ -150,7 +150,7 @@ def _snapshot(records: list[WorkRecord], spans: dict[int, Span]) -> TimelineSnap
             total.device_ps + record.duration_ps,
             total.launch_bound_calls + (record.bound == "launch"),
         )
-        if record.cost_class == FALLBACK_CLASS:
+        if record.bound == "host" and record.queue == "compute":
             fallback = fallbacks.get(record.operator, Fallback(0, 0))
             lines = dict.fromkeys((*fallback.lines, record.line))
             fallbacks[record.operator] = Fallback(
@@ -194,7 +194,10 @@ class _ModuleNames:
 
     def __init__(self) -> None:
         self._names = [""]  # number 0: outside of modules
-        self._numbers: dict[nn.Module, int] = {}
+        # By identity, since modules may define what equal means; they are kept, so that it lasts.
+        self._numbers: dict[int, int] = {}
+        self._modules: list[nn.Module] = []
+        self._lock = Lock()
         self._hooks = [
             register_module_forward_pre_hook(self._enter),
             register_module_forward_hook(self._leave, always_call=True),
@@ -205,18 +208,29 @@ class _ModuleNames:
         for hook in self._hooks:
             hook.remove()
         self._numbers.clear()
+        self._modules.clear()
         return self._names
 
     def _enter(self, module: nn.Module, args: Any) -> None:
-        if module not in self._numbers:
-            self._number_tree(module)
-        _C.timeline.enter_module(self._numbers[module])
+        if torch.compiler.is_compiling():
+            return
+        if id(module) not in self._numbers:
+            with self._lock:
+                self._number_tree(module, type(module).__name__)
+        _C.timeline.enter_module(self._numbers[id(module)])
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         _C.timeline.leave_module()
 
-    def _number_tree(self, root: nn.Module) -> None:
-        for name, module in root.named_modules(prefix=type(root).__name__):
-            if module not in self._numbers:
-                self._numbers[module] = len(self._names)
-                self._names.append(name)
+    def _number_tree(self, module: nn.Module, name: str) -> None:
+        if id(module) in self._numbers:
+            return
+        self._names.append(name)
+        self._modules.append(module)
+        self._numbers[id(module)] = len(self._names) - 1
+        # Not `named_modules`, which a module may override.
+        for child_name, child in module._modules.items():
+            if child is not None:
+                self._number_tree(child, f"{name}.{child_name}")

@@ -25,7 +25,8 @@ def write_report(
 ) -> None:
     """Write `report_page` of the same arguments to `path`."""
     text = report_page(snapshot, peaks, title=title, steps=steps)
-    Path(path).write_text(text, encoding="utf-8")
+    # A file name, and so a title or a line, may hold bytes that are no text.
+    Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def report_page(snapshot: TimelineSnapshot, peaks: Peaks, *, title: str, steps: int = 1) -> str:
