@@ -11,13 +11,14 @@ from pathlib import Path
 
 from accuracy.prediction import Prediction
 from accuracy.predictions import evaluate, map_rows
+from accuracy.reservations import reservation
 from accuracy.rows import read_rows
 from torch_trainium.hardware import calibrate
 
 HELD_OUT = Path(__file__).parent / "held_out.json"
 
-# Training rests on one configuration and is not fitted; a copy has no free constant.
-NOT_FITTED = ("training", "transfers")
+# A copy has no free constant.
+NOT_FITTED = ("transfers",)
 # A product alone says most of the array, a collective alone most of the links; a first token
 # includes the host time of its server, of which the sources say little.
 FAMILY_WEIGHTS = {"serving prefill": 0.4, "instructions": 0.4, "gemm": 4.0, "collectives": 2.0}
@@ -32,7 +33,7 @@ def problem(predictions: Sequence[Prediction]) -> calibrate.Problem:
     members = Counter((p.row.group, p.family) for p in predictions)
 
     def weight(p: Prediction) -> float:
-        share = min(1.0, ROWS_AT_FULL_WEIGHT / members[p.row.group, p.family]) ** 0.5
+        share: float = min(1.0, ROWS_AT_FULL_WEIGHT / members[p.row.group, p.family]) ** 0.5
         return share * FAMILY_WEIGHTS.get(p.family, 1.0) * CHIP_WEIGHTS.get(p.row.chip, 1.0)
 
     def predict(constants: Mapping[str, float], positions: Sequence[int]) -> list[float]:
@@ -48,7 +49,8 @@ def problem(predictions: Sequence[Prediction]) -> calibrate.Problem:
 def main() -> None:
     """Fit, hold out, write."""
     mapped, _ = map_rows(read_rows())
-    fitted = problem([p for p in mapped if p.family not in NOT_FITTED])
+    claimed = [p for p in mapped if reservation(p) is None and p.family not in NOT_FITTED]
+    fitted = problem(claimed)
     calibration = calibrate.fit(fitted, calibrate.read_constants())
     held_out = calibrate.leave_one_group_out(fitted, calibration)
     errors = [abs(held_out[one.name] / one.measured - 1) for one in fitted.observations]

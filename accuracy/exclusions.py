@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from accuracy.measure import is_known
-from accuracy.models.configs import DecoderConfig, find_decoder
+from accuracy.models.configs import find_decoder
 from accuracy.rows import Row
 
 MODELLED_CHIPS = ("trn2", "trn3")
@@ -35,27 +35,9 @@ def _is_generation_loop(row: Row) -> bool:
     return by_python and ("e2e" in row.metric or "throughput" in row.metric)
 
 
-def _has_recurrent_layers(row: Row) -> bool:
-    config = _model(row)
-    return config is not None and config.recurrence is not None
-
-
-def _runs_a_prompt_through_experts(row: Row) -> bool:
-    config = _model(row)
-    if config is None or config.experts is None:
-        return False
-    is_served = row.metric == "output_tokens_per_s" and "concurrency" in row.params
-    return is_served or _mentions("ttft", "cte_latency", "prefill")(row)
-
-
 def _is_slower_on_the_newer_chip(row: Row) -> bool:
-    config = _model(row)
     is_baseline = row.word("variant").lower() == "xla" and row.logical_core_size == 2
-    return row.chip == "trn3" and config is not None and is_baseline
-
-
-def _model(row: Row) -> DecoderConfig | None:
-    return find_decoder(row.workload) or find_decoder(row.word("model"))
+    return row.chip == "trn3" and find_decoder(row.workload) is not None and is_baseline
 
 
 RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
@@ -89,16 +71,6 @@ RULES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     (
         "models whose layers the source runs one by one from Python",
         lambda row: "host heavy" in row.word("note"),
-    ),
-    (
-        "recurrent layers: published ports of one model differ 2.5-fold with their kernels "
-        "(Qwen3.5-27B: 53 ms a token on 4 ranks, 21.6 ms on 8), and these are not published",
-        _has_recurrent_layers,
-    ),
-    (
-        "a prompt through experts: the schedule of their blocks, 0.05 to 0.75 ms each by the "
-        "published totals, is not published",
-        _runs_a_prompt_through_experts,
     ),
     (
         "an XLA baseline that its project publishes as slower on Trainium3 (14.4 ms a token) than "

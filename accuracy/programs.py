@@ -23,6 +23,12 @@ DTYPES = {
 }
 
 
+def dtype_named(text: str) -> torch.dtype | None:
+    """The dtype that a text such as "bf16", "fp32?" or "bf16 autocast" begins with."""
+    found = (dtype for name, dtype in DTYPES.items() if text.lower().startswith(name))
+    return next(found, None)
+
+
 def built(make: Callable[[], nn.Module], dtype: torch.dtype) -> nn.Module:
     """A module on the meta device whose parameters have `dtype` where it does not say."""
     before = torch.get_default_dtype()

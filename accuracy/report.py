@@ -13,6 +13,7 @@ import numpy as np
 
 from accuracy.prediction import Excluded
 from accuracy.predictions import Scored, evaluate, map_rows
+from accuracy.reservations import reservation
 from accuracy.rows import MEASURED, read_rows
 
 ROOT = Path(__file__).parents[1]
@@ -97,6 +98,17 @@ def _row_lines(scored: Iterable[Scored]) -> list[str]:
     return _table(head, rows)
 
 
+def _reserved(scored: Sequence[Scored], reserved: Mapping[str, str | None]) -> list[str]:
+    lines = []
+    for reason in dict.fromkeys(reserved.values()):
+        if reason is not None:
+            members = [one for one in scored if reserved[one.row.id] == reason]
+            median, tail = _summary(_errors(members))
+            lines += [f"{reason[0].upper()}{reason[1:]}: median {median}, 90th {tail}.", ""]
+            lines += _row_lines(members)
+    return lines
+
+
 def _excluded(excluded: Iterable[Excluded]) -> list[str]:
     reasons: dict[str, list[Excluded]] = defaultdict(list)
     for one in excluded:
@@ -113,8 +125,8 @@ def document(
     scored: Sequence[Scored], excluded: Sequence[Excluded], held_out: Mapping[str, float]
 ) -> str:
     """The text of docs/accuracy.md."""
-    claimed = [one for one in scored if one.prediction.family != "training"]
-    training = [one for one in scored if one.prediction.family == "training"]
+    reserved = {one.row.id: reservation(one.prediction) for one in scored}
+    claimed = [one for one in scored if reserved[one.row.id] is None]
     worst = sorted(claimed, key=lambda one: -abs(one.error))[:WORST]
     total = len(scored) + len(excluded)
     lines = [
@@ -136,14 +148,11 @@ def document(
         "## By family",
         "",
         *_families(claimed, held_out, lambda one: one.prediction.family),
-        "## Training",
+        "## Reported, not claimed",
         "",
-        "Reported, not claimed: public training measurements on these chips are one LoRA",
-        "configuration on one chip type and two small classifiers whose epochs wait for the host's",
-        "data loader. No measurement of multi-node training, or of any training on Trainium3, is",
-        "public.",
+        "No measurement of multi-node training, or of any training on Trainium3, is public.",
         "",
-        *_row_lines(training),
+        *_reserved(scored, reserved),
         "## The worst rows",
         "",
         *_row_lines(worst),
@@ -164,10 +173,11 @@ def main() -> None:
     scored = evaluate(predictions)
     held_out = json.loads(HELD_OUT.read_text("utf-8")) if HELD_OUT.exists() else {}
     arguments.output.write_text(document(scored, excluded, held_out), encoding="utf-8")
-    for family, chip in sorted({(one.prediction.family, one.row.chip) for one in scored}):
-        members = [s for s in scored if (s.prediction.family, s.row.chip) == (family, chip)]
+    claimed = [one for one in scored if reservation(one.prediction) is None]
+    for kind, chip in sorted({(one.row.kind, one.row.chip) for one in claimed}):
+        members = [one for one in claimed if (one.row.kind, one.row.chip) == (kind, chip)]
         median, tail = _summary(_errors(members))
-        print(f"{family:18}{chip:6}{len(members):4} rows  median {median:>8}  90th {tail:>8}")
+        print(f"{kind:12}{chip:6}{len(members):4} rows  median {median:>8}  90th {tail:>8}")
 
 
 if __name__ == "__main__":

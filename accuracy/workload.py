@@ -165,10 +165,13 @@ class Transfer:
 
     bytes: int
     to_device: bool = True
+    # Ranks that copy at the same time.
+    ranks: int = 1
 
     def seconds(self, stack: Stack) -> float:
         """Time of the copy."""
-        return stack.model.transfer(self.bytes, to_device=self.to_device).device_us / 1e6
+        cost = stack.model.transfer(self.bytes, to_device=self.to_device, ranks=self.ranks)
+        return cost.device_us / 1e6
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,9 @@ def predict(row: Row) -> Prediction | None:
         workload = Sequential(((there_and_back, Launched(workload)),))
     elif where.profile == NATIVE and row.metric == "latency":
         workload = Repeated(eager_collective(group, size))
-    traffic = size * _BUS_FACTOR.get(kind, 1.0) * (ranks - 1) / ranks
+    traffic = float(size)
+    if "bus" in row.metric:
+        traffic *= _BUS_FACTOR.get(kind, 1.0) * (ranks - 1) / ranks
     return Prediction(
         row=row,
         target=where,
@@ -69,7 +71,7 @@ def predict_copy(row: Row) -> Prediction | None:
         row=row,
         target=target(row, NATIVE),
         family="transfers",
-        workload=Transfer(size, to_device),
+        workload=Transfer(size, to_device, row.count("ranks", default=1)),
         measure=Measure(row.unit, size),
         configuration=(row.id,),
     )

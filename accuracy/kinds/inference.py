@@ -2,6 +2,8 @@
 
 import re
 
+import torch
+
 from accuracy import programs
 from accuracy.kinds.stacks import (
     DIRECT,
@@ -16,7 +18,7 @@ from accuracy.models.configs import DecoderConfig, find_decoder
 from accuracy.models.decoder import Forward
 from accuracy.models.serving import Step
 from accuracy.prediction import Prediction
-from accuracy.programs import DTYPES
+from accuracy.programs import dtype_named
 from accuracy.rows import Row
 from accuracy.workload import (
     Fixed,
@@ -36,6 +38,11 @@ USUAL_PROMPT = 512
 # Above this many bytes of weights a rank, the source of the forward passes shards the head.
 SHARDED_HEAD_BYTES = 10e9
 
+# What whole models run in; the schedules of quantized weights are not recorded.
+_MODEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+_FAMILIES = {"prompt": "serving prefill", "token": "decode", "whole": "requests"}
+
 _PROMPT = re.compile(r"ttft|prefill|cte_latency|context encode")
 _TOKEN = re.compile(r"tpot|itl|tkg|decode|device_total|tokens_per_s|throughput")
 _WHOLE = re.compile(r"e2e")
@@ -44,19 +51,19 @@ _WHOLE = re.compile(r"e2e")
 def predict(row: Row) -> Prediction | None:
     """The workload of a row about a language model; None if the model is not known."""
     config = find_decoder(row.workload) or find_decoder(row.word("model"))
-    if config is None:
+    dtype = dtype_named(row.word("dtype", "bf16"))
+    if config is None or dtype not in _MODEL_DTYPES:
         return None
     if row.word("mode") in ("eager", "torch.compile"):
-        return _forward(row, config)
+        return _forward(row, config, dtype)
     if not config.lm_head:
-        return _embedding(row, config)
-    return _serving(row, config)
+        return _embedding(row, config, dtype)
+    return _serving(row, config, dtype)
 
 
-def _forward(row: Row, config: DecoderConfig) -> Prediction:
+def _forward(row: Row, config: DecoderConfig, dtype: torch.dtype) -> Prediction:
     batch, ranks = row.count("batch", default=1), row.count("tp", default=1)
     tokens = row.count("input_len", "seq", "isl", default=USUAL_PROMPT)
-    dtype = DTYPES[row.word("dtype", "bf16")]
     how = Forward(row.word("attn", "eager"), ranks, _shards_head(config, ranks, dtype.itemsize))
     run = programs.forward(config, how, batch, tokens, dtype)
     read = programs.read_first_logit(batch, tokens, config.vocab, dtype)
@@ -80,10 +87,9 @@ def _shards_head(config: DecoderConfig, ranks: int, element_bytes: int) -> bool:
     return ranks > 1 and not config.tied and estimate * element_bytes / ranks > SHARDED_HEAD_BYTES
 
 
-def _embedding(row: Row, config: DecoderConfig) -> Prediction:
+def _embedding(row: Row, config: DecoderConfig, dtype: torch.dtype) -> Prediction:
     tokens = row.count("seq", "isl", default=SHORTEST_BUCKET)
     batch = row.count("batch", default=1)
-    dtype = DTYPES[row.word("dtype", "bf16").rstrip("?")]
     run = programs.forward(config, Forward(), batch, tokens, dtype)
     return Prediction(
         row=row,
@@ -95,17 +101,17 @@ def _embedding(row: Row, config: DecoderConfig) -> Prediction:
     )
 
 
-def _serving(row: Row, config: DecoderConfig) -> Prediction | None:
+def _serving(row: Row, config: DecoderConfig, dtype: torch.dtype) -> Prediction | None:
     phase = _phase(row)
     if phase is None or (phase == "prompt" and not _states_prompt(row)):
         return None
     active = row.count("batch", "concurrency", default=1)
     prompt, token = _prompt_step(row), _token_step(row)
-    workload, amount = _workload(row, config, phase)
+    workload, amount = _workload(row, config, phase, dtype)
     return Prediction(
         row=row,
         target=target(row),
-        family="serving prefill" if phase == "prompt" else "decode",
+        family=_FAMILIES[phase],
         workload=workload,
         measure=Measure(row.unit, amount * active),
         configuration=(
@@ -114,7 +120,7 @@ def _serving(row: Row, config: DecoderConfig) -> Prediction | None:
             prompt,
             token,
             active,
-            row.word("dtype", "bf16"),
+            dtype,
             target(row),
             "device" if _is_device_time(row) else "host",
             row.unit,
@@ -122,16 +128,20 @@ def _serving(row: Row, config: DecoderConfig) -> Prediction | None:
     )
 
 
-def _workload(row: Row, config: DecoderConfig, phase: str) -> tuple[Workload, float]:
+def _workload(
+    row: Row, config: DecoderConfig, phase: str, dtype: torch.dtype
+) -> tuple[Workload, float]:
     """What a metric of the phase times, and the tokens of one sequence in it."""
     if phase == "prompt":
         step = _prompt_step(row)
-        return then(Fixed(request_seconds(row)), _step(row, config, step)), float(step.tokens)
-    token = _step(row, config, _token_step(row))
+        return then(Fixed(request_seconds(row)), _step(row, config, step, dtype)), float(
+            step.tokens
+        )
+    token = _step(row, config, _token_step(row), dtype)
     if phase == "token":
         return token, 1.0
     made = _made_tokens(row)
-    prompt = _step(row, config, _prompt_step(row))
+    prompt = _step(row, config, _prompt_step(row), dtype)
     counted = row.count("total_len", default=made) if "e2e" in row.metric else made
     parts = ((1, Fixed(request_seconds(row))), (1, prompt), (made - 1, token))
     return Sequential(parts), float(counted)
@@ -162,8 +172,7 @@ def _is_device_time(row: Row) -> bool:
     return "device" in row.metric or row.kind == "kernel" or "neff total" in row.text
 
 
-def _step(row: Row, config: DecoderConfig, step: Step) -> Workload:
-    dtype = DTYPES[row.word("dtype", "bf16")]
+def _step(row: Row, config: DecoderConfig, step: Step, dtype: torch.dtype) -> Workload:
     recording = programs.serving_step(config, step, dtype)
     run = graph(recording, cores_per_chip(row), fused_regions(row))
     return run if _is_device_time(row) else Launched(run, _pieces(row, config))

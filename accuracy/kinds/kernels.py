@@ -12,7 +12,7 @@ from accuracy.models import kernels
 from accuracy.models.configs import Experts, find_decoder
 from accuracy.models.kernels import AttentionBlock, Kernel
 from accuracy.prediction import Prediction
-from accuracy.programs import DTYPES
+from accuracy.programs import DTYPES, dtype_named
 from accuracy.rows import Row
 from accuracy.trace import Recording, record
 from accuracy.workload import (
@@ -39,8 +39,8 @@ def predict(row: Row) -> Prediction | None:
     build = next((build for words, build in _BUILDERS if words.search(row.text)), None)
     if build is None:
         return None
-    dtype = DTYPES[_dtype(row)]
-    kernel = build(row, dtype)
+    dtype = _dtype(row)
+    kernel = build(row, dtype) if dtype is not None else None
     if kernel is None:
         return None
     recording = _recorded(kernel)
@@ -107,9 +107,9 @@ def _shared_heads(row: Row, shapes: tuple[object, ...]) -> object:
     return tuple(row.params.get(key) for key in ("H", "S", "S_prior", "T", "q_heads", "d"))
 
 
-def _dtype(row: Row) -> str:
-    stated = row.word("dtype") or next((d for d in DTYPES if d in row.text), "bf16")
-    return stated.rstrip("?")
+def _dtype(row: Row) -> torch.dtype | None:
+    named = next((name for name in DTYPES if name in row.text), "bf16")
+    return dtype_named(row.word("dtype") or named)
 
 
 def _numbers(text: str, pattern: str) -> tuple[int, ...] | None:

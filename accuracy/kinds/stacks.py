@@ -15,9 +15,9 @@ DIRECT = "nkipy"
 
 # Words of the workload or stack, in this order, and the profile they mean.
 _PROFILES = (
-    ("native", NATIVE),
     ("xla lazy", LAZY),
     ("torch-xla", LAZY),
+    ("native", NATIVE),
     ("nkipy", DIRECT),
     ("hlo backend", DIRECT),
     ("neff wall", DIRECT),
@@ -57,6 +57,10 @@ _KERNELS = (
 
 
 def fused_regions(row: Row) -> frozenset[str]:
-    """Which parts of the model the source ran as hand-written kernels; "" is all of it."""
+    """Which parts of the model the source ran as hand-written kernels; "" is all of it.
+
+    The serving library runs prompts through its own flash attention unless told otherwise.
+    """
     named = (regions for words, regions in _KERNELS if words.search(row.text))
-    return next(named, frozenset())
+    regions = next(named, frozenset())
+    return regions if regions == frozenset({""}) else regions | {"flash attention"}

@@ -35,7 +35,10 @@ class Attention(nn.Module):
 
     def __init__(self, config: DecoderConfig, how: Forward) -> None:
         super().__init__()
-        heads, kv_heads = heads_of(config.heads, config.kv_heads, how.ranks)
+        # Where the ranks do not divide them, the source repeats key and value heads to all heads.
+        is_divided = config.kv_heads % how.ranks == 0
+        shared = config.kv_heads if is_divided else config.heads
+        heads, kv_heads = heads_of(config.heads, shared, how.ranks)
         self.how, self.head_dim, self.groups = how, config.head_dim, heads // kv_heads
         size, kv_size = heads * config.head_dim, kv_heads * config.head_dim
         self.q = Linear(config.hidden, size, bias=config.qkv_bias)

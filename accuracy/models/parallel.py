@@ -35,8 +35,12 @@ def shard(size: int, ranks: int) -> int:
 
 
 def heads_of(heads: int, kv_heads: int, ranks: int) -> tuple[int, int]:
-    """Query and key/value heads of one rank; key/value heads repeat where ranks exceed them."""
-    return shard(heads, ranks), max(1, kv_heads // ranks)
+    """Query and key/value heads of one rank.
+
+    Key/value heads repeat where ranks exceed them; query heads are padded to whole groups.
+    """
+    local = max(1, kv_heads // ranks)
+    return shard(shard(heads, ranks), local) * local, local
 
 
 def _group(ranks: int) -> str:

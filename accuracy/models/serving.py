@@ -74,9 +74,7 @@ class CachedAttention(nn.Module):
         written = min(tokens, self.keys.shape[2])
         self.keys[:, :, :written].copy_(k[:, :, -written:])
         self.values[:, :, :written].copy_(v[:, :, -written:])
-        attended = (
-            self._one_token(q) if self.step.decoding else fused_attention(q, k, v, None, True)
-        )
+        attended = self._one_token(q) if self.step.decoding else self._prompt(q, k, v)
         merged = attended.transpose(1, 2).reshape(batch, tokens, -1)
         if gate is not None:
             merged = merged * torch.sigmoid(gate)
@@ -88,6 +86,10 @@ class CachedAttention(nn.Module):
             return self.q_norm(projected.view(split)), None
         q, gate = projected.chunk(2, dim=-1)
         return self.q_norm(q.reshape(split)), gate
+
+    def _prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        with region("flash attention"):
+            return fused_attention(q, k, v, None, causal=True)
 
     def _one_token(self, q: Tensor) -> Tensor:
         """All query heads of a key/value head at once, so the cache is read once."""

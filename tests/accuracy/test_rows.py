@@ -28,6 +28,11 @@ def test_siblings_of_measured_models_are_predicted(model):
     assert 0.5 < predicted(decode(model)) < 100
 
 
+@pytest.mark.parametrize("tp", [3, 5, 6, 16, 64])
+def test_ranks_need_not_divide_the_heads(tp):
+    assert predicted(decode("Qwen2.5-7B", tp=tp)) > 0
+
+
 def test_more_ranks_decode_faster():
     assert predicted(decode(tp=4)) < predicted(decode(tp=2)) < predicted(decode(tp=1))
 
@@ -93,6 +98,7 @@ def test_half_a_second_in_every_unit(unit, amount, value):
         (row("memory", "Qwen3-8B", "hbm_used", "GB"), "memory"),
         (row("infer", "YOLO26n 640", "throughput", "img/s"), "no definition"),
         (row("infer", "Qwen3-8B", "ttft", "ms"), "not published"),
+        (row("infer", "Qwen3-8B", "tpot", "ms", dtype="int4"), "no definition"),
     ],
 )
 def test_rows_are_excluded_with_a_reason(excluded, word):

@@ -75,7 +75,7 @@ def test_repeated_layers_cost_what_recorded_layers_cost(step):
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("family", ["Qwen3", "Llama", "Mistral"])
+@pytest.mark.parametrize("family", ["Qwen3", "Qwen2", "Llama", "Mistral"])
 def test_a_layer_dispatches_what_the_layer_of_transformers_does(family, attention):
     transformers = pytest.importorskip("transformers")
 
@@ -97,7 +97,18 @@ def test_a_layer_dispatches_what_the_layer_of_transformers_does(family, attentio
         return traced(lambda tokens: model(tokens).logits)
 
     def ours(layers):
-        config = DecoderConfig("", 256, layers, 4, 2, 64, 512, 1000, qk_norm=family == "Qwen3")
+        config = DecoderConfig(
+            "",
+            256,
+            layers,
+            4,
+            2,
+            64,
+            512,
+            1000,
+            qk_norm=family == "Qwen3",
+            qkv_bias=family == "Qwen2",
+        )
         return traced(programs.built(lambda: Decoder(config, Forward(attention)), torch.bfloat16))
 
     def traced(model):
