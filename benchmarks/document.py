@@ -91,9 +91,23 @@ package adds {result["added_ms"]:.0f} ms (at most {result["bar_ms"]:.0f}).
 """
 
 
+def sanitizer(result: dict[str, Any]) -> str:
+    rows = [
+        [row["name"], number(row["off_us"]), number(row["on_us"]), number(row["ratio"])]
+        for row in result["rows"]
+    ]
+    return f"""## Stream sanitizer
+
+`python benchmarks/sanitizer.py`: with `torch.neuron.sanitizer()` off and on.
+
+{markdown_table(["program", "off us", "on us", "ratio"], rows)}
+"""
+
+
 def main() -> None:
     sections = [HEAD]
-    for topic, write in {"eager": eager, "import_time": import_time}.items():
+    topics = {"eager": eager, "sanitizer": sanitizer, "import_time": import_time}
+    for topic, write in topics.items():
         measured = RESULTS / f"{topic}.json"
         if measured.exists():
             sections.append(write(json.loads(measured.read_text())))

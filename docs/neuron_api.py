@@ -33,7 +33,8 @@ print(torch.neuron.memory_allocated(), torch.neuron.executed_ops())
 Differences from CUDA that a program can meet:
 
 - Every operator has run to its end when the call returns. Streams and events keep their meaning,
-  event times are the device's, and nothing has to be synchronized for correctness.
+  event times are the device's, and nothing has to be synchronized for correct numbers;
+  [the stream sanitizer](sanitizer.md) finds where a chip would need it.
 - A tensor cannot be sent to another process: `multiprocessing` raises and says what to do instead.
 - A process forked from one that used a device cannot use it: start workers with `spawn`.
 """
@@ -48,6 +49,7 @@ GROUPS = {
     "Observing the device": "observe",
     "Virtual time": "virtual_time",
     "Reports": "reports",
+    "Checking streams": "stream_sanitizer",
     "Types named by `Tensor.type()`": "legacy_types",
 }
 SUBMODULES = {

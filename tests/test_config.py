@@ -32,6 +32,7 @@ def test_empty_variable_counts_as_unset() -> None:
     [
         {"TORCH_TRAINIUM_LOG_OPS": "maybe"},
         {"TORCH_TRAINIUM_LOG": "loud"},
+        {"TORCH_TRAINIUM_SANITIZER": "threads"},
         {"TORCH_TRAINIUM_INSTANCE": "trn9.large"},
         {"TORCH_TRAINIUM_PROFILE": "torchneuron-9"},
         {"TORCH_TRAINIUM_HBM_BYTES": "24G"},

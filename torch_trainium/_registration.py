@@ -43,6 +43,7 @@ def register() -> None:
     neuron.sharing.register_reducer()
     _configure()
     neuron.observe._start_op_log_if_asked()
+    neuron.stream_sanitizer._start_if_asked()
 
 
 def registered_backend() -> str:

@@ -12,6 +12,7 @@ from torch_trainium.hardware.environment import MAX_VISIBLE_DEVICES
 from torch_trainium.hardware.profiles import DEFAULT_PROFILE, profile_names
 
 PREFIX = "TORCH_TRAINIUM_"
+SANITIZERS = ("streams", "streams:error")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 logger = logging.getLogger("torch_trainium")
@@ -46,6 +47,12 @@ def _profile(text: str) -> str:
     return text
 
 
+def _sanitizer(text: str) -> str:
+    if text not in SANITIZERS:
+        raise ValueError(f"use one of {', '.join(SANITIZERS)}")
+    return text
+
+
 # The machine's variables keep their text here: `hardware.machine` reads them together,
 # because what one of them may say depends on the others.
 VARIABLES = (
@@ -70,6 +77,14 @@ VARIABLES = (
         False,
         "1: print every operator the device executes, with the line of Python that asked for it.",
         _switch,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_SANITIZER",
+        "check",
+        None,
+        "streams: warn where streams, or a stream and the host, use the same memory and nothing "
+        "orders them. streams:error: raise. Slow; for tests.",
+        _sanitizer,
     ),
     Variable(
         "TORCH_TRAINIUM_INSTANCE",

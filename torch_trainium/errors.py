@@ -27,3 +27,11 @@ class UnsupportedOnNeuronError(TrainiumError, NotImplementedError):
 
 class ConfigurationWarning(UserWarning):
     """An environment variable that looks like ours is not, or a setting has a limit."""
+
+
+class StreamRaceError(TrainiumError, RuntimeError):
+    """Nothing orders two uses of the same memory: of two streams, or of a stream and the host."""
+
+
+class StreamRaceWarning(UserWarning):
+    """The same, where the sanitizer is to warn."""

@@ -64,4 +64,21 @@ timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, boo
           .is_permuted = is_permuted(tensor)};
 }
 
+timeline::Access access_to(const c10::TensorImpl& tensor, bool is_written, bool is_on_host) {
+  if (!tensor.has_storage()) return timeline::access_to_bytes(nullptr, 0, is_written);
+  const c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
+  const auto* begin = static_cast<const std::byte*>(storage.data_ptr().get());
+  const auto element_bytes = static_cast<int64_t>(tensor.itemsize());
+  return {.storage = begin,
+          .storage_bytes = storage.nbytes(),
+          .data = begin + tensor.storage_offset() * element_bytes,
+          .sizes = tensor.sizes().data(),
+          .strides = tensor.strides().data(),
+          .rank = static_cast<int>(tensor.dim()),
+          .element_bytes = element_bytes,
+          .dtype = c10::toString(c10::typeMetaToScalarType(tensor.dtype())),
+          .host_storage = is_on_host ? &storage : nullptr,
+          .is_written = is_written};
+}
+
 }  // namespace torch_trainium

@@ -9,5 +9,6 @@ namespace torch_trainium {
 
 // The sizes stay the tensor's: the operand is valid while the tensor keeps them.
 timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, bool is_on_host);
+timeline::Access access_to(const c10::TensorImpl& tensor, bool is_written, bool is_on_host);
 
 }  // namespace torch_trainium

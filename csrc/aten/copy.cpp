@@ -3,18 +3,17 @@
 #include <torch/library.h>
 
 #include "aten/host_engine.h"
-#include "core/host_time.h"
+#include "core/stream_order.h"
 
 namespace torch_trainium {
 namespace {
 
 // Makes what comes next on the current stream of `then` wait for that of `first`.
 void order_streams(c10::DeviceIndex first, c10::DeviceIndex then) {
-  runtime::Runtime& runtime = timed_runtime();
-  void* event = runtime.create_event(first);
-  runtime.record_event(event, first, current_stream(first).id());
-  runtime.wait_event(event, then, current_stream(then).id());
-  runtime.destroy_event(event);
+  void* event = runtime_or_raise().create_event(first);
+  record_event(event, current_stream(first));
+  wait_event(event, current_stream(then));
+  destroy_event(event);
 }
 
 // Copies between any two devices, dtypes and strides; at least one side is a

@@ -19,7 +19,12 @@ class HbmRedirect {
   // owned by it; a null pointer if there is none.
   c10::DataPtr take(const void* host_address);
 
-  // Of all allocations not taken or freed yet: the results, once the kernel has run.
+  // Visits all allocations not taken or freed yet: the results, once the kernel has run.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const Entry& entry : entries_) visit(entry.host_address, entry.bytes);
+  }
+  // Of all these together.
   size_t bytes() const;
 
  private:

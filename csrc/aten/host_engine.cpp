@@ -174,6 +174,16 @@ timeline::OperatorCall HostCall::describe(std::vector<timeline::Operand>& operan
           static_cast<int64_t>(redirect_.bytes())};
 }
 
+void HostCall::add_accesses(std::vector<timeline::Access>& accesses) const {
+  for (const Operand& operand : operands_) {
+    accesses.push_back(access_to(*operand.tensor, operand.is_written, operand.is_on_host));
+  }
+  redirect_.for_each([&](const void* host_address, size_t bytes) {
+    accesses.push_back(timeline::access_to_bytes(static_cast<const std::byte*>(host_address), bytes,
+                                                 /*is_written=*/true));
+  });
+}
+
 at::Tensor HostCall::adopt(at::Tensor result) {
   if (!result.defined() || result.device().type() == kNeuron) return result;
   if (result.is_cpu() && result.layout() == c10::kStrided && result.has_storage() &&

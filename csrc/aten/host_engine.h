@@ -63,6 +63,7 @@ class HostCall final : public timeline::CallSource {
   }
 
   timeline::OperatorCall describe(std::vector<timeline::Operand>& operands) const override;
+  void add_accesses(std::vector<timeline::Access>& accesses) const override;
 
   // Turns a result of the CPU kernel into a device tensor. A result that is a
   // lent alias, or a view of one, becomes the tensor lent, or a view of it.

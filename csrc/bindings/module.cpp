@@ -9,10 +9,11 @@
 #include "aten/operator_record.h"
 #include "bindings/events.h"
 #include "bindings/memory.h"
+#include "bindings/sanitizer.h"
 #include "bindings/timeline.h"
 #include "core/device.h"
 #include "core/generator.h"
-#include "core/host_time.h"
+#include "core/stream_order.h"
 
 namespace torch_trainium {
 namespace {
@@ -83,6 +84,7 @@ PYBIND11_MODULE(_C, m) {
   bind_events(m);
   bind_memory(m);
   bind_timeline(m);
+  bind_sanitizer(m);
 
   m.def("configure_machine", &configure_machine);
   m.def("machine", &machine);
@@ -102,8 +104,7 @@ PYBIND11_MODULE(_C, m) {
     return at::detail::getPrivateUse1Hooks().maybeExchangeDevice(device);
   });
   m.def(
-      "synchronize",
-      [](c10::DeviceIndex device) { timed_runtime().synchronize_device(resolve_device(device)); },
+      "synchronize", [](c10::DeviceIndex device) { synchronize_device(resolve_device(device)); },
       py::call_guard<py::gil_scoped_release>());
   m.def("stream_priority_range", [] { return std::make_tuple(0, -1); });
   m.def("default_generator", &default_generator_object);

@@ -3,16 +3,15 @@
 #pragma once
 
 #include <ATen/SequenceNumber.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "bindings/user_line.h"
 #include "runtime/work_observer.h"
 
 namespace torch_trainium {
@@ -48,7 +47,7 @@ class ScopeRecorder final : public runtime::WorkObserver {
   static void enter_module(uint32_t module);
   static void leave_module();
   // The text of a line number that a record holds: "train.py:12 (step)".
-  const std::string& line_text(uint32_t line) const { return lines_.at(line - 1); }
+  std::string line_text(uint32_t line) const { return lines_.text(line); }
 
   void observe(const runtime::Work& work, const timeline::OperatorCall& call,
                const runtime::WorkTimes& times) noexcept override;
@@ -56,20 +55,13 @@ class ScopeRecorder final : public runtime::WorkObserver {
  private:
   ScopeRecorder() = default;
   Origin current_origin(bool is_backward);
-  uint32_t user_line();
-  uint32_t line_number(PyCodeObject* code, int line);
-  bool is_internal(PyCodeObject* code);
 
   std::mutex mutex_;
   std::atomic<bool> recording_{false};
   std::vector<ScopeRecord> records_;
   // By thread and sequence number of autograd's node.
   std::map<std::pair<uint64_t, uint64_t>, Origin> forward_origins_;
-  std::vector<std::string> internal_folders_;
-  // The scope keeps its code objects, so that their addresses stay theirs.
-  std::unordered_map<PyCodeObject*, bool> internal_code_;
-  std::map<std::pair<PyCodeObject*, int>, uint32_t> line_numbers_;
-  std::vector<std::string> lines_;
+  UserLines lines_;
 };
 
 }  // namespace torch_trainium

@@ -99,14 +99,12 @@ py::list records_of(const ScopeRecorder& recorder, const std::vector<ScopeRecord
   py::list list;
   for (const ScopeRecord& record : records) {
     const timeline::Cost& cost = record.placement.cost;
-    const uint32_t line = record.origin.line;
     list.append(py::make_tuple(
         operator_name(record.operator_id), name_of(kClassNames, record.cost_class), record.device,
         record.stream, name_of(kQueueNames, record.placement.queue), record.placement.issued_ps,
         record.placement.start_ps, record.placement.end_ps, tuple_of(cost.engine_ps), cost.flops,
         cost.hbm_bytes, name_of(kBoundNames, cost.bound), record.origin.module,
-        line == 0 ? std::string() : recorder.line_text(line), record.is_backward,
-        record.allocated_bytes));
+        recorder.line_text(record.origin.line), record.is_backward, record.allocated_bytes));
   }
   return list;
 }

@@ -14,6 +14,7 @@
 #include "core/host_time.h"
 #include "core/operator_names.h"
 #include "core/out_of_memory.h"
+#include "core/stream_order.h"
 #include "timeline/operator_call.h"
 
 namespace torch_trainium {
@@ -158,8 +159,9 @@ void free_block(void* context) {
   }
   DeviceHeap& heap = block->pool->arena().heap;
   const auto device = c10::Device(kNeuron, heap.device());
-  void* address = block->address;
+  std::byte* address = block->address;
   const auto bytes = static_cast<int64_t>(block->size);
+  note_memory_freed(address, block->size, {heap.device(), block->pool->arena().stream});
   GatheredContextPtr stack;
   if (is_recording()) [[unlikely]] {
     stack = gather_context(RecordContext::ALL);
@@ -190,6 +192,11 @@ class StorageCopy final : public timeline::CallSource {
     operand.is_written = false;
     operands.push_back(operand);
     return {timeline::CostClass::kCopy, operands.data(), 2, 0};
+  }
+  void add_accesses(std::vector<timeline::Access>& accesses) const override {
+    const auto bytes = static_cast<size_t>(bytes_);
+    accesses.push_back(timeline::access_to_bytes(to_, bytes, /*is_written=*/true));
+    accesses.push_back(timeline::access_to_bytes(from_, bytes, /*is_written=*/false));
   }
 
  private:
@@ -238,6 +245,7 @@ class NeuronAllocator final : public c10::DeviceAllocator {
                 stream);
     runtime_or_raise();
     auto* block = static_cast<Block*>(ptr.get_context());
+    note_memory_recorded(block->address, block->size, {stream.device_index(), stream.id()});
     block->pool->arena().heap.record_stream(block, stream);
   }
 

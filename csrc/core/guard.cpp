@@ -5,6 +5,7 @@
 #include "core/allocator.h"
 #include "core/device.h"
 #include "core/host_time.h"
+#include "core/stream_order.h"
 
 namespace torch_trainium {
 namespace {
@@ -60,14 +61,10 @@ class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override {
     return reinterpret_cast<void*>(stream.id());
   }
-  bool queryStream(const c10::Stream& stream) const override {
-    return timed_runtime().query_stream(stream.device_index(), stream.id());
-  }
-  void synchronizeStream(const c10::Stream& stream) const override {
-    timed_runtime().synchronize_stream(stream.device_index(), stream.id());
-  }
+  bool queryStream(const c10::Stream& stream) const override { return query_stream(stream); }
+  void synchronizeStream(const c10::Stream& stream) const override { synchronize_stream(stream); }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
-    timed_runtime().synchronize_device(resolve_device(device));
+    synchronize_device(resolve_device(device));
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,
@@ -80,25 +77,22 @@ class NeuronGuardImpl final : public c10::impl::DeviceGuardImplInterface {
       state = new Event{runtime_or_raise().create_event(stream.device_index()),
                         stream.device_index(), flag == c10::EventFlag::BACKEND_DEFAULT};
     }
-    timed_runtime().record_event(state->handle, stream.device_index(), stream.id());
+    record_event(state->handle, stream);
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
-    timed_runtime().wait_event(static_cast<Event*>(event)->handle, stream.device_index(),
-                               stream.id());
+    wait_event(static_cast<Event*>(event)->handle, stream);
   }
   bool queryEvent(void* event) const override {
-    return event == nullptr || timed_runtime().query_event(static_cast<Event*>(event)->handle);
+    return event == nullptr || query_event(static_cast<Event*>(event)->handle);
   }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) {
-      timed_runtime().synchronize_event(static_cast<Event*>(event)->handle);
-    }
+    if (event != nullptr) synchronize_event(static_cast<Event*>(event)->handle);
   }
   void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
     if (event == nullptr) return;
     auto* state = static_cast<Event*>(event);
-    if (!runtime::is_in_bad_fork()) runtime::get().destroy_event(state->handle);
+    if (!runtime::is_in_bad_fork()) destroy_event(state->handle);
     delete state;
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex /*device*/) const override {

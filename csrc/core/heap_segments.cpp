@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/device_heap.h"
+#include "runtime/order_observer.h"
 
 namespace torch_trainium {
 namespace {
@@ -97,6 +98,9 @@ void DeviceHeap::release_segment(Block* block, const GatheredContextPtr& context
   --arena.segment_count;
   pool.erase(block);
   segments_.erase(block->address);
+  if (auto* order = runtime::order_observer.load(std::memory_order_acquire)) {
+    order->memory_released(block->address + runtime_.host_offset(), block->size);
+  }
   runtime_.release(device_, block->address, block->size);
   slab_.recycle(block);
 }

@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/host_time.h"
+#include "core/stream_order.h"
 
 namespace torch_trainium {
 namespace {
@@ -34,7 +35,7 @@ class NeuronProfilerStubs final : public torch::profiler::impl::ProfilerStubs {
   void onEachDevice(std::function<void(int)> visit) const override {
     for (int device = 0; device < device_count(); ++device) visit(device);
   }
-  void synchronize() const override { timed_runtime().synchronize_device(current_device()); }
+  void synchronize() const override { synchronize_device(current_device()); }
   bool enabled() const override { return device_count() > 0; }
   // The device's timeline has no named ranges.
   void mark(const char* /*name*/) const override {}

@@ -20,9 +20,10 @@ struct WorkTimes {
 
 class WorkObserver {
  public:
-  // Called on the submitting thread once the times are known.
+  // Called on the submitting thread once the times are known. What it throws, the
+  // operator raises.
   virtual void observe(const Work& work, const timeline::OperatorCall& call,
-                       const WorkTimes& times) noexcept = 0;
+                       const WorkTimes& times) = 0;
 
  protected:
   ~WorkObserver() = default;

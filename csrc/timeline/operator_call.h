@@ -1,6 +1,7 @@
 // What the cost model knows of one operator call: shapes and dtypes, no data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -48,11 +49,32 @@ struct OperatorCall {
   int64_t result_bytes;
 };
 
+// Memory that a call reads or writes, for those who check the order of calls.
+struct Access {
+  const std::byte* storage;  // where the host finds the memory that the tensor is part of
+  size_t storage_bytes;
+  const std::byte* data;   // of the first element
+  const int64_t* sizes;    // bare bytes are a single element
+  const int64_t* strides;  // in elements
+  int rank;
+  int64_t element_bytes;
+  const char* dtype;         // null for bare bytes
+  const void* host_storage;  // the c10::StorageImpl of host memory, null for the device's
+  bool is_written;
+};
+
+inline Access access_to_bytes(const std::byte* begin, size_t bytes, bool is_written) {
+  return {begin,   bytes,   begin,     nullptr, nullptr, 0, static_cast<int64_t>(bytes),
+          nullptr, nullptr, is_written};
+}
+
 // Describes a call that has run, so that its results exist.
 class CallSource {
  public:
   // The operands of the call returned are in `operands`, which it replaces.
   virtual OperatorCall describe(std::vector<Operand>& operands) const = 0;
+  // Adds what the call read and wrote, its results included.
+  virtual void add_accesses(std::vector<Access>& accesses) const = 0;
 
  protected:
   ~CallSource() = default;

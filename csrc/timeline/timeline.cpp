@@ -92,7 +92,8 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   add(at_index(on.totals, request.operator_id), placement.cost, idle_ps);
   const bool runs_on_host = on_host == nullptr && placement.cost.bound == Bound::kHost;
   const bool is_read = call.cost_class == CostClass::kHostRead;
-  if (request.host_waits || runs_on_host || is_read) {
+  placement.host_waited = request.host_waits || runs_on_host || is_read;
+  if (placement.host_waited) {
     host.wait_until(placement.end_ps + (is_read ? profile_.host_read_ps : profile_.synchronize_ps));
   }
   return placement;

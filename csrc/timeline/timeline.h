@@ -31,6 +31,7 @@ struct Placement {
   int64_t start_ps;
   int64_t end_ps;
   Cost cost;
+  bool host_waited;  // until it was done
 };
 
 // Everything charged to one operator on one device since the last reset.

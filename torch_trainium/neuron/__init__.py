@@ -10,6 +10,7 @@
 - `observe`: what the device executed
 - `virtual_time`: how long that takes on the emulated chip
 - `reports`: the same as an HTML page
+- `stream_sanitizer`: whether the streams wait for each other
 - `profiler`: `torch.profiler` with this device filled in
 - `comm`: copies and sums over the devices of a process
 - `legacy_types`: `torch.neuron.FloatTensor` and its kin
@@ -160,6 +161,7 @@ from torch_trainium.neuron.startup import (
     init,
     is_initialized,
 )
+from torch_trainium.neuron.stream_sanitizer import sanitizer
 from torch_trainium.neuron.streams import (
     Event,
     Stream,
@@ -271,6 +273,7 @@ __all__ = [
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "sanitizer",
     "seed",
     "seed_all",
     "set_device",

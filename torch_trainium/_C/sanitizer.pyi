@@ -1,0 +1,9 @@
+from collections.abc import Callable
+from typing import Any
+
+def start(
+    report: Callable[[str, tuple[Any, ...], tuple[Any, ...]], type[BaseException] | None],
+    internal_folders: list[str],
+) -> None: ...
+def stop() -> None: ...
+def is_running() -> bool: ...
