@@ -18,7 +18,7 @@ CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
 GENERATORS := $(wildcard csrc/codegen/*.py) torch_trainium/hardware/data/operator_classes.toml
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup browser demo test test-hf stress conformance accuracy lint format headers-2.14 clean
+.PHONY: help setup browser demo test test-hf stress conformance accuracy calibrate lint format headers-2.14 clean
 
 help:
 	@echo 'make setup         create .venv with everything installed and the extension built'
@@ -28,6 +28,7 @@ help:
 	@echo 'make test-hf       the tests that load and fine-tune a pretrained model'
 	@echo 'make stress        the tests that repeat one thing hundreds of times'
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
+	@echo 'make calibrate     fits the free constants of the cost model to the measurements'
 	@echo 'make accuracy      predicted against published times; writes docs/accuracy.md; MEASURED=rows.csv'
 	@echo 'make lint          ruff, mypy --strict, clang-format'
 	@echo 'make format        let ruff and clang-format rewrite the sources'
@@ -92,6 +93,10 @@ stress: setup
 conformance: setup
 	@$(call say,Running every conformance case)
 	$(PY) -m tests.conformance.run --all
+
+calibrate: setup
+	@$(call say,Fitting the cost model)
+	TORCH_TRAINIUM_ENABLE=0 $(PY) -m accuracy.calibrate
 
 accuracy: setup
 	@$(call say,Predicting every published measurement)

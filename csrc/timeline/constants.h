@@ -26,7 +26,6 @@ namespace torch_trainium::timeline {
   _(vector_16bit_speedup)                \
   _(vector_32bit_speedup)                \
   _(scalar_ghz)                          \
-  _(scalar_16bit_speedup)                \
   _(scalar_table_load_ns)                \
   _(gpsimd_ghz)                          \
   _(gpsimd_lanes)                        \

@@ -25,15 +25,24 @@ void fill_work(const Constants& c, const OperatorCall& call, Work& work) {
 
 // DMA alone where the types agree; a cast passes an engine.
 void copy_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const Operand* source = input(call, 0);
-  if (source == nullptr) return;
-  const double same_bytes = source->elements * static_cast<double>(source->element_bytes);
-  if (result_bytes(call) != same_bytes) {
+  double given_bytes = 0;
+  for (int i = 0; i < call.operand_count; ++i) {
+    if (!call.operands[i].is_written) given_bytes += static_cast<double>(call.operands[i].bytes());
+  }
+  if (given_bytes > 0 && result_bytes(call) != given_bytes) {
     work.on(Engine::kVector) += vector_ns(c, largest_elements(call), unary_cycles(c, call));
   }
 }
 
 void pointwise_work(const Constants& c, const OperatorCall& call, Work& work) {
+  if (is_on_lists(call)) {
+    const double results = result_elements(call);
+    const double combined = given_elements(call) - results;
+    work.on(Engine::kVector) += std::max(vector_ns(c, results, unary_cycles(c, call)),
+                                         vector_ns(c, combined, binary_cycles(call)));
+    work.flops += std::max(results, combined);
+    return;
+  }
   const double elements = largest_elements(call);
   const int inputs = wide_inputs(call);
   const double cycles = inputs >= 2 ? (inputs - 1) * binary_cycles(call) : unary_cycles(c, call);

@@ -7,9 +7,10 @@ namespace {
 // max8 finds eight values in one pass.
 constexpr double kMaximaAPass = 8;
 
-// Software makes the descriptors of dynamic addresses, on every queue in parallel.
-double dynamic_ns(const Constants& c, double accesses) {
-  return accesses * c.dma_software_descriptor_ns / (c.dma_engines * c.physical_cores);
+// GpSimdE computes dynamic addresses; the queues work on their descriptors in parallel.
+void access(const Constants& c, double accesses, double cores, Work& work) {
+  work.on(Engine::kGpSimd) += gpsimd_ns(c, accesses, 1);
+  work.on(Engine::kDma) += accesses * c.dma_software_descriptor_ns / (c.dma_engines * cores);
 }
 
 double index_count(const OperatorCall& call) {
@@ -27,25 +28,26 @@ double occupied_elements(const Constants& c, const Operand& x) {
 }  // namespace
 
 void row_gather_work(const Constants& c, const OperatorCall& call, Work& work) {
-  work.on(Engine::kDma) += dynamic_ns(c, index_count(call));
+  access(c, index_count(call), c.physical_cores, work);
 }
 
 // Rows are read, added to and written back, one after the other where they may coincide.
 void embedding_backward_work(const Constants& c, const OperatorCall& call, Work& work) {
   const Operand* gradient = input(call, 0);
   if (gradient == nullptr) return;
-  work.on(Engine::kDma) += 2 * dynamic_ns(c, index_count(call));
+  access(c, 2 * index_count(call), c.physical_cores, work);
   work.on(Engine::kVector) += vector_ns(c, static_cast<double>(gradient->elements), 2);
   work.flops += static_cast<double>(gradient->elements);
 }
 
+// Measured on both physical cores together at the rate of one core's queues.
 void element_gather_work(const Constants& c, const OperatorCall& call, Work& work) {
-  work.on(Engine::kDma) += dynamic_ns(c, index_count(call)) * c.physical_cores;
+  access(c, index_count(call), 1, work);
 }
 
 // Read, combine and write every element that an index names; rows where the source has rows.
 void scatter_work(const Constants& c, const OperatorCall& call, Work& work) {
-  work.on(Engine::kDma) += 2 * dynamic_ns(c, index_count(call)) * c.physical_cores;
+  access(c, 2 * index_count(call), 1, work);
   work.flops += index_count(call);
 }
 

@@ -56,8 +56,13 @@ double descriptors_ns(const Constants& c, double bytes, double piece_bytes) {
   return one_queue / (c.dma_engines * c.physical_cores);
 }
 
-double gather_strides_ns(const Constants& c, const Operand& operand) {
-  if (operand.is_dense) return 0;
+double gather_strides_ns(const Constants& c, const OperatorCall& call, const Operand& operand) {
+  if (operand.is_dense) {
+    const bool is_turned = operand.is_permuted && call.cost_class == CostClass::kCopy;
+    const double streamed_ns =
+        static_cast<double>(operand.bytes()) / stream_gbps(c, c.hbm_efficiency);
+    return is_turned ? streamed_ns * (1 / c.dma_transpose_efficiency - 1) : 0;
+  }
   // The strides are not known; the innermost dimension is what most windows leave whole.
   return descriptors_ns(c, 2 * static_cast<double>(operand.bytes()),
                         innermost(operand) * operand.element_bytes);

@@ -115,10 +115,11 @@ Cost CostModel::eager(const OperatorCall& call) const {
   double bytes = static_cast<double>(call.result_bytes);
   for (int i = 0; i < call.operand_count; ++i) {
     bytes += read_bytes(call, i) + written_bytes(call, i);
-    work.on(Engine::kDma) += gather_strides_ns(c, call.operands[i]);
+    work.on(Engine::kDma) += gather_strides_ns(c, call, call.operands[i]);
   }
   work.on(Engine::kDma) += bytes / stream_gbps(c, c.hbm_efficiency);
   work.on(Engine::kTensor) += eager_layout_ns(c, call);
+  work.latency_ns += warmup_ns(c, work.on(Engine::kTensor));
   if (work.on(Engine::kScalar) > 0) work.latency_ns += c.scalar_table_load_ns;
   // The first read and the last write hide behind nothing.
   work.latency_ns += c.eager_program_ns + 2 * c.dma_startup_ns;

@@ -96,6 +96,7 @@ Cost CostModel::program(const ProgramNode* nodes, int count) const {
     total.latency_ns += work.latency_ns +
                         (nodes[i].is_fused ? c.kernel_operator_latency_ns : c.operator_latency_ns);
   }
+  total.latency_ns += warmup_ns(c, total.on(Engine::kTensor));
   double device_ns = c.program_start_ns + total.latency_ns;
   double longest_hidden = 0;
   for (int e = 0; e < kEngines; ++e) {

@@ -7,19 +7,17 @@ namespace {
 // Comparisons have no wide mode and reach the far partitions by transposing.
 constexpr double kExtremumCycles = 2.75;
 
-double first_elements(const OperatorCall& call) { return largest_elements(call); }
-
 }  // namespace
 
 // Sums accumulate in the wide mode.
 void reduction_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const double elements = first_elements(call);
+  const double elements = largest_elements(call);
   work.on(Engine::kVector) += vector_ns(c, elements, binary_cycles(call) / 2);
   work.flops += elements;
 }
 
 void extremum_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const double elements = first_elements(call);
+  const double elements = largest_elements(call);
   work.on(Engine::kVector) += vector_ns(c, elements, kExtremumCycles);
   work.flops += elements;
 }
@@ -37,7 +35,7 @@ void scan_work(const Constants& c, const OperatorCall& call, Work& work) {
 
 // Maximum on VectorE, exponential with the sum on ScalarE, division on VectorE.
 void softmax_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const double elements = first_elements(call);
+  const double elements = largest_elements(call);
   work.on(Engine::kVector) += vector_ns(c, elements, 1 + unary_cycles(c, call));
   work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   work.flops += 4 * elements;
@@ -45,7 +43,7 @@ void softmax_work(const Constants& c, const OperatorCall& call, Work& work) {
 
 // Statistics on ScalarE with its accumulator; scale and weight on VectorE.
 void normalization_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const double elements = first_elements(call);
+  const double elements = largest_elements(call);
   work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   work.on(Engine::kVector) += vector_ns(c, elements, unary_cycles(c, call) + binary_cycles(call));
   work.flops += 4 * elements;
@@ -53,7 +51,7 @@ void normalization_work(const Constants& c, const OperatorCall& call, Work& work
 
 // Two row sums of products and the combination of three tensors.
 void normalization_backward_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const double elements = first_elements(call);
+  const double elements = largest_elements(call);
   work.on(Engine::kScalar) += scalar_ns(c, elements, 2);
   work.on(Engine::kVector) += vector_ns(c, elements, 4 * binary_cycles(call));
   work.flops += 8 * elements;
@@ -61,7 +59,7 @@ void normalization_backward_work(const Constants& c, const OperatorCall& call, W
 
 // Logarithm of a softmax and a sum.
 void loss_work(const Constants& c, const OperatorCall& call, Work& work) {
-  const double elements = first_elements(call);
+  const double elements = largest_elements(call);
   work.on(Engine::kScalar) += scalar_ns(c, elements, 1);
   work.on(Engine::kVector) += vector_ns(c, elements, 1 + binary_cycles(call));
   work.flops += 4 * elements;

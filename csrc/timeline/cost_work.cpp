@@ -55,6 +55,22 @@ double largest_elements(const OperatorCall& call) {
   return largest;
 }
 
+double given_elements(const OperatorCall& call) {
+  double elements = 0;
+  for (int i = 0; i < call.operand_count; ++i) {
+    elements += static_cast<double>(call.operands[i].elements);
+  }
+  return elements;
+}
+
+bool is_on_lists(const OperatorCall& call) {
+  double largest = 0;
+  for (int i = 0; i < call.operand_count; ++i) {
+    largest = std::max(largest, static_cast<double>(call.operands[i].elements));
+  }
+  return call.operand_count > 3 && result_elements(call) > largest;
+}
+
 double result_bytes(const OperatorCall& call) {
   double bytes = static_cast<double>(call.result_bytes);
   for (int i = 0; i < call.operand_count; ++i) bytes += written_bytes(call, i);
@@ -109,6 +125,10 @@ double unary_cycles(const Constants& c, const OperatorCall& call) {
 }
 
 double binary_cycles(const OperatorCall& call) { return all_16bit(call) ? 1 : 2 * words(call); }
+
+double warmup_ns(const Constants& c, double tensor_ns) {
+  return std::min(tensor_ns, c.tensor_warmup_ns / 2);
+}
 
 double combined_ns(const Work& work, double exposed_fraction) {
   double longest = 0;

@@ -26,6 +26,11 @@ Formula formula_of(CostClass cost_class);
 // --- sizes
 // Elements of the largest tensor the call touches, its result among them.
 double largest_elements(const OperatorCall& call);
+// Elements of all tensors it is given.
+double given_elements(const OperatorCall& call);
+// Whether it works on lists of tensors, as the operators `_foreach_*` do: more tensors than any
+// other operator has, and results that no single one of them could broadcast to.
+bool is_on_lists(const OperatorCall& call);
 // Elements of the results, whether allocated, in place or `out=`.
 double result_elements(const OperatorCall& call);
 double result_bytes(const OperatorCall& call);
@@ -70,10 +75,12 @@ double written_bytes(const OperatorCall& call, int index);
 double stream_gbps(const Constants& c, double efficiency);
 // DMA time of `bytes` in pieces of `piece_bytes`, each a descriptor.
 double descriptors_ns(const Constants& c, double bytes, double piece_bytes);
-// DMA time to make a strided operand dense; 0 where it is.
-double gather_strides_ns(const Constants& c, const Operand& operand);
+// DMA time beyond that of streaming: to make a strided operand dense, or to turn a copied one.
+double gather_strides_ns(const Constants& c, const OperatorCall& call, const Operand& operand);
 
 // --- totals
+// What the array loses to its clock, which starts at half rate.
+double warmup_ns(const Constants& c, double tensor_ns);
 // The busiest engine hides the others but for a fraction of theirs.
 double combined_ns(const Work& work, double exposed_fraction);
 Cost cost_of(const Work& work, double device_ns, double hbm_bytes);

@@ -146,7 +146,7 @@ def _errors(problem: Problem, values: Mapping[str, float], positions: Sequence[i
 def _solve(
     problem: Problem, start: Sequence[Constant], positions: Sequence[int], evaluations: int
 ) -> tuple[Constant, ...]:
-    from scipy.optimize import least_squares
+    from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
     names = [constant.name for constant in start]
     scale = [max(abs(constant.value), 1e-3) for constant in start]
