@@ -119,12 +119,14 @@ def _configure() -> None:
     atexit.register(neuron.startup.stop_autograd)
 
 
-def _timing_model() -> tuple[dict[str, float], str, dict[str, float]]:
-    """The constants of the emulated core and the overheads of the software profile."""
-    from torch_trainium.hardware import costs
+def _timing_model() -> tuple[int, dict[str, float], str, dict[str, float]]:
+    """Devices a chip, the constants of the emulated core, and the software profile's overheads."""
+    from torch_trainium.hardware import chips, costs
 
     settings = config.current()
-    assert settings.machine is not None  # else no device would have been configured
-    constants = costs.constants(settings.machine.chip, settings.machine.logical_core_size)
-    profile = costs.profile(settings["TORCH_TRAINIUM_PROFILE"], settings.machine.chip)
-    return constants, profile.name, profile.overheads_us()
+    machine = settings.machine
+    assert machine is not None  # else no device would have been configured
+    devices_per_chip = chips()[machine.chip].physical_cores // machine.logical_core_size
+    constants = costs.constants(machine.chip, machine.logical_core_size)
+    profile = costs.profile(settings["TORCH_TRAINIUM_PROFILE"], machine.chip)
+    return devices_per_chip, constants, profile.name, profile.overheads_us()

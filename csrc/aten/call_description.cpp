@@ -51,7 +51,7 @@ bool is_permuted(const c10::TensorImpl& tensor) {
 
 }  // namespace
 
-timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, bool is_on_host) {
+timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, int16_t device) {
   const auto sizes = tensor.sizes();
   return {.sizes = sizes.data(),
           .rank = static_cast<int>(sizes.size()),
@@ -59,9 +59,10 @@ timeline::Operand operand_of(const c10::TensorImpl& tensor, bool is_written, boo
           .element_bytes = static_cast<uint8_t>(tensor.itemsize()),
           .is_dense = tensor.is_non_overlapping_and_dense(),
           .is_written = is_written,
-          .is_on_host = is_on_host,
+          .is_on_host = device == timeline::kHostDevice,
           .elements = tensor.numel(),
-          .is_permuted = is_permuted(tensor)};
+          .is_permuted = is_permuted(tensor),
+          .device = device};
 }
 
 timeline::Access access_to(const c10::TensorImpl& tensor, bool is_written, bool is_on_host) {

@@ -132,7 +132,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
     check_foreign(tensor);
     // A scalar is an argument of the program, not a tensor that it reads.
     if (cpu_operands_ == CpuOperands::kAnyDevice || tensor.dim() > 0) {
-      operands_.push_back({source, /*is_written=*/false, /*is_on_host=*/true});
+      operands_.push_back({source, /*is_written=*/false, timeline::kHostDevice});
     }
     return tensor;
   }
@@ -142,7 +142,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
     return alias_composite(tensor);
   }
   if (const Lease* lease = find_lease(source)) {
-    operands_.push_back({lease->alias.get(), /*is_written=*/false, /*is_on_host=*/false});
+    operands_.push_back({lease->alias.get(), /*is_written=*/false, source->device().index()});
     return at::Tensor(lease->alias);
   }
   const Lease* same_storage = find_lease(source->unsafe_storage().unsafeGetStorageImpl());
@@ -150,7 +150,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   alias->point_at(*source, runtime_.host_offset(),
                   same_storage == nullptr ? nullptr : &same_storage->alias->alias_storage());
   at::Tensor lent(alias);
-  operands_.push_back({alias.get(), /*is_written=*/false, /*is_on_host=*/false});
+  operands_.push_back({alias.get(), /*is_written=*/false, source->device().index()});
   add_lease(source, std::move(alias));
   return lent;
 }
@@ -171,7 +171,7 @@ at::Tensor HostCall::alias_written(const at::Tensor& tensor) {
 timeline::OperatorCall HostCall::describe(std::vector<timeline::Operand>& operands) const {
   operands.clear();
   for (const Operand& operand : operands_) {
-    operands.push_back(operand_of(*operand.tensor, operand.is_written, operand.is_on_host));
+    operands.push_back(operand_of(*operand.tensor, operand.is_written, operand.device));
   }
   return {record_.cost_class, operands.data(), static_cast<int>(operands.size()),
           static_cast<int64_t>(redirect_.bytes())};
@@ -179,7 +179,8 @@ timeline::OperatorCall HostCall::describe(std::vector<timeline::Operand>& operan
 
 void HostCall::add_accesses(std::vector<timeline::Access>& accesses) const {
   for (const Operand& operand : operands_) {
-    accesses.push_back(access_to(*operand.tensor, operand.is_written, operand.is_on_host));
+    accesses.push_back(
+        access_to(*operand.tensor, operand.is_written, operand.device == timeline::kHostDevice));
   }
   redirect_.for_each([&](const void* host_address, size_t bytes) {
     accesses.push_back(timeline::access_to_bytes(static_cast<const std::byte*>(host_address), bytes,

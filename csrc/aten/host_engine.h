@@ -77,7 +77,7 @@ class HostCall final : public timeline::CallSource {
   struct Operand {
     const c10::TensorImpl* tensor;  // the alias, or a CPU tensor that the caller holds
     bool is_written;
-    bool is_on_host;
+    int16_t device;  // -1: the host
   };
 
   struct Lease {

@@ -57,9 +57,9 @@ void set_timing_provider(const py::object& provider) {
   auto* source = new py::object(provider);
   set_timing_source([source] {
     const py::gil_scoped_acquire gil;
-    const auto [constants, name, profile] =
-        (*source)().cast<std::tuple<Numbers, std::string, Numbers>>();
-    return runtime::TimingModel{timeline::constants_from(constants),
+    const auto [devices_per_chip, constants, name, profile] =
+        (*source)().cast<std::tuple<int, Numbers, std::string, Numbers>>();
+    return runtime::TimingModel{devices_per_chip, timeline::constants_from(constants),
                                 timeline::profile_from(name, profile)};
   });
 }

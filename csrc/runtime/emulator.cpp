@@ -50,7 +50,7 @@ class Emulator final : public Runtime {
  public:
   Emulator(const Machine& machine, const TimingModel& timing)
       : machine_(machine),
-        timeline_(machine.device_count, timing.constants, timing.profile),
+        timeline_(machine.device_count, timing.devices_per_chip, timing.constants, timing.profile),
         range_bytes_(round_up(machine.hbm_stack_bytes)) {
     const size_t devices = static_cast<size_t>(machine.device_count);
     const size_t total = devices * range_bytes_;

@@ -7,6 +7,7 @@
 namespace torch_trainium::runtime {
 
 struct TimingModel {
+  int devices_per_chip;
   timeline::Constants constants;
   timeline::Profile profile;
 };

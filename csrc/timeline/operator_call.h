@@ -26,6 +26,8 @@ enum class Element : uint8_t {
   kComplex,  // pairs of floats, of 4 to 16 bytes
 };
 
+inline constexpr int16_t kHostDevice = -1;
+
 struct Operand {
   const int64_t* sizes;
   int rank;
@@ -36,6 +38,7 @@ struct Operand {
   bool is_on_host;
   int64_t elements;
   bool is_permuted = false;  // the last dimension is not the innermost
+  int16_t device = 0;
 
   int64_t bytes() const { return elements * element_bytes; }
 };

@@ -16,7 +16,17 @@ const Operand* host_side(const OperatorCall& call) {
   return nullptr;
 }
 
-Queue queue_of(const OperatorCall& call, const Operand* host_side) {
+// What a copy between devices has on another device than the first operand.
+const Operand* peer_side(const OperatorCall& call) {
+  if (call.cost_class != CostClass::kCopy) return nullptr;
+  for (int i = 1; i < call.operand_count; ++i) {
+    if (call.operands[i].device != call.operands[0].device) return &call.operands[i];
+  }
+  return nullptr;
+}
+
+Queue queue_of(const OperatorCall& call, const Operand* host_side, const Operand* peer_side) {
+  if (peer_side != nullptr) return Queue::kCollective;
   if (host_side != nullptr) return host_side->is_written ? Queue::kCopyOut : Queue::kCopyIn;
   switch (call.cost_class) {
     case CostClass::kCollective:
@@ -54,20 +64,31 @@ T& at_index(std::vector<T>& values, size_t index) {
 
 }  // namespace
 
-Timeline::Timeline(int device_count, const Constants& constants, const Profile& profile)
-    : costs_(constants), profile_(profile) {
+Timeline::Timeline(int device_count, int devices_per_chip, const Constants& constants,
+                   const Profile& profile)
+    : devices_per_chip_(devices_per_chip), costs_(constants), profile_(profile) {
   for (int i = 0; i < device_count; ++i) devices_.push_back(std::make_unique<Device>());
+}
+
+Cost Timeline::cost_of(const OperatorCall& call, const Operand* on_host,
+                       const Operand* peer) const {
+  if (on_host != nullptr) {
+    return costs_.transfer(on_host->bytes(), on_host->is_written ? Direction::kDeviceToHost
+                                                                 : Direction::kHostToDevice);
+  }
+  if (peer == nullptr) return costs_.eager(call);
+  const bool is_on_chip =
+      peer->device / devices_per_chip_ == call.operands[0].device / devices_per_chip_;
+  return costs_.collective(Collective::kSendReceive, peer->bytes(),
+                           {.ranks = 2, .chips = is_on_chip ? 1 : 2});
 }
 
 Placement Timeline::charge(const Request& request, const OperatorCall& call, HostClock& host) {
   const Operand* on_host = host_side(call);
   Placement placement;
-  placement.queue = queue_of(call, on_host);
-  placement.cost =
-      on_host == nullptr
-          ? costs_.eager(call)
-          : costs_.transfer(on_host->bytes(), on_host->is_written ? Direction::kDeviceToHost
-                                                                  : Direction::kHostToDevice);
+  const Operand* peer = on_host == nullptr ? peer_side(call) : nullptr;
+  placement.queue = queue_of(call, on_host, peer);
+  placement.cost = cost_of(call, on_host, peer);
   host.advance(profile_.eager_issue_ps);
   placement.issued_ps = host.now_ps();
   const int64_t launched_ps = placement.issued_ps + profile_.eager_launch_ps;

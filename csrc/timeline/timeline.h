@@ -55,7 +55,8 @@ struct Request {
 
 class Timeline {
  public:
-  Timeline(int device_count, const Constants& constants, const Profile& profile);
+  Timeline(int device_count, int devices_per_chip, const Constants& constants,
+           const Profile& profile);
 
   // Lays a call on the timeline and advances the host's clock.
   Placement charge(const Request& request, const OperatorCall& call, HostClock& host);
@@ -92,9 +93,12 @@ class Timeline {
     std::vector<OperatorTotal> totals;  // by operator id
   };
 
+  Cost cost_of(const OperatorCall& call, const Operand* on_host, const Operand* peer) const;
+
   Device& device(int index) { return *devices_[static_cast<size_t>(index)]; }
   const Device& device(int index) const { return *devices_[static_cast<size_t>(index)]; }
 
+  const int devices_per_chip_;
   const CostModel costs_;
   const Profile profile_;
   std::atomic<bool> is_charging_{true};

@@ -176,3 +176,70 @@ def test_an_empty_scope_has_no_records_and_no_time():
         pass
     assert not scope.snapshot.records
     assert scope.elapsed_us == 0
+
+
+def test_a_scope_that_ends_inside_a_module_leaves_the_next_one_alone(batch):
+    class Closing(nn.Module):
+        def forward(self, x):
+            self.scope.__exit__(None, None, None)
+            return x + 1
+
+    module = Closing()
+    module.scope = timeline()
+    module.scope.__enter__()
+    module(batch)
+    with timeline() as scope:
+        batch.add(1)
+    assert [record.module for record in scope.snapshot.records] == [""]
+
+
+def test_modules_may_define_equality_and_their_own_names(batch):
+    class Equal(nn.Module):
+        __hash__ = None
+
+        def __init__(self):
+            super().__init__()
+            self.child = nn.ReLU()
+
+        def __eq__(self, other):
+            return isinstance(other, Equal)
+
+        def named_modules(self, *args, **kwargs):
+            return iter(())
+
+        def forward(self, x):
+            return self.child(x)
+
+    with timeline() as scope:
+        Equal()(batch)
+        nn.Sequential(Equal())(batch)
+    assert [r.module for r in scope.snapshot.records] == ["Equal.child", "Sequential.0.child"]
+
+
+def test_compiled_modules_run_inside_a_scope(batch):
+    compiled = torch.compile(
+        nn.Sequential(nn.Linear(16, 16), nn.ReLU()).to("neuron"), backend="eager"
+    )
+    expected = compiled(batch)
+    for _ in range(2):
+        with timeline() as scope:
+            assert torch.equal(compiled(batch), expected)
+        assert "aten::relu" in {record.operator for record in scope.snapshot.records}
+
+
+def test_a_file_name_may_hold_bytes_that_are_no_text(batch, tmp_path):
+    names = {}
+    exec(compile("def run(x):\n    return x + x\n", "/caf\udce9/train.py", "exec"), names)
+    with timeline() as scope:
+        names["run"](batch)
+    (record,) = scope.snapshot.records
+    assert record.line == r"/caf\udce9/train.py:2 (run)"
+    torch.neuron.report(tmp_path / "report.html", scope, title="caf\udce9")
+    assert (tmp_path / "report.html").stat().st_size > 0
+
+
+def test_what_the_host_computes_is_a_fallback_whatever_its_class(batch):
+    double = batch.double()
+    with timeline() as scope:
+        double * double
+    assert set(scope.snapshot.fallbacks) == {"aten::mul.Tensor"}

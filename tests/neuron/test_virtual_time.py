@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -355,3 +356,91 @@ def test_times_are_the_same_on_every_run_and_with_any_thread_count():
         printed.add(run.stdout)
     (text,) = printed
     assert "aten::nll_loss_forward" in text
+
+
+def test_operands_are_described_in_the_order_of_the_arguments():
+    (product,) = records_of(lambda: torch.mm(on_device(32, 64), on_device(64, 128)))[-1:]
+    assert product.flops == 2 * 32 * 64 * 128
+    image, kernels = on_device(1, 3, 64, 64), on_device(16, 3, 7, 7)
+    (convolution,) = records_of(lambda: torch.conv2d(image, kernels, stride=2, padding=3))[-1:]
+    assert convolution.flops == 2 * 16 * 3 * 7 * 7 * 32 * 32
+
+
+def test_python_numbers_are_no_operands(square):
+    by_int, by_float = records_of(lambda: (square * 2, square * 2.5))
+    assert by_float.bound != "host"
+    assert by_float.hbm_bytes == by_int.hbm_bytes
+
+
+def two_device_backward(models):
+    x = torch.ones(8, 64, device="neuron")
+    other = models[1](x.to("neuron:1")).sum().to("neuron")
+    (models[0](x).sum() + other).backward()
+
+
+def test_a_backward_pass_over_several_devices_takes_the_same_time_every_time():
+    models = [
+        torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4))).to(f"neuron:{i}")
+        for i in range(2)
+    ]
+    two_device_backward(models)
+    spans = set()
+    for _ in range(5):
+        torch.neuron.synchronize(1)
+        with timeline() as scope:
+            two_device_backward(models)
+        spans.add(scope.snapshot.duration_ps)
+    assert len(spans) == 1
+
+
+def test_data_parallel_takes_the_same_time_every_time():
+    model = torch.nn.DataParallel(torch.nn.Linear(64, 64).to("neuron"), device_ids=[0, 1, 2, 3])
+    batch = torch.ones(16, 64, device="neuron")
+
+    def step():
+        model(batch).sum().backward()
+        for device in range(4):
+            torch.neuron.synchronize(device)
+
+    step()
+    spans = set()
+    for _ in range(5):
+        with timeline() as scope:
+            step()
+        spans.add(scope.snapshot.duration_ps)
+    assert len(spans) == 1
+
+
+def test_what_another_thread_waited_for_has_passed():
+    start = torch.neuron.Event(enable_timing=True)
+    end = torch.neuron.Event(enable_timing=True)
+    start.record()
+    torch.neuron._sleep(10_000_000)
+    end.record()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(torch.neuron.synchronize).result()
+        assert start.elapsed_time(end) == pytest.approx(10, rel=0.02)
+
+
+def test_copies_between_devices_run_over_links_beside_programs():
+    source = torch.zeros(64 << 20, dtype=torch.uint8, device="neuron")
+    matrix = big()
+    (copy,) = records_of(lambda: source.to("neuron:1"))
+    assert copy.queue == "collective"
+    bytes_per_second = source.numel() / (copy.duration_ps * 1e-12)
+    assert 1e9 < bytes_per_second < 200e9
+
+    def both():
+        source.to("neuron:1", non_blocking=True)
+        with torch.neuron.stream(torch.neuron.Stream()):
+            repeat(matrix, 8)
+
+    assert elapsed_ps(both) < copy.duration_ps + elapsed_ps(lambda: repeat(matrix, 8))
+
+
+def test_backward_passes_run_on_the_thread_that_calls_them():
+    threads = []
+    leaf = torch.ones(2, device="neuron", requires_grad=True)
+    leaf.register_hook(lambda grad: threads.append(threading.get_ident()))
+    (leaf * 2).sum().backward()
+    assert threads == [threading.get_ident()]
