@@ -130,10 +130,8 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
   if (C10_UNLIKELY(source->device_type() != kNeuron)) {
     check_foreign(tensor);
-    // A scalar is an argument of the program, not a tensor that it reads.
-    if (cpu_operands_ == CpuOperands::kAnyDevice || tensor.dim() > 0) {
-      operands_.push_back({source, /*is_written=*/false, timeline::kHostDevice});
-    }
+    const bool is_scalar = cpu_operands_ != CpuOperands::kAnyDevice && tensor.dim() == 0;
+    operands_.push_back({source, /*is_written=*/false, timeline::kHostDevice, is_scalar});
     return tensor;
   }
   if (C10_UNLIKELY(source->device().index() != device_)) check_foreign(tensor);
@@ -142,7 +140,8 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
     return alias_composite(tensor);
   }
   if (const Lease* lease = find_lease(source)) {
-    operands_.push_back({lease->alias.get(), /*is_written=*/false, source->device().index()});
+    operands_.push_back(
+        {lease->alias.get(), /*is_written=*/false, source->device().index(), /*is_scalar=*/false});
     return at::Tensor(lease->alias);
   }
   const Lease* same_storage = find_lease(source->unsafe_storage().unsafeGetStorageImpl());
@@ -150,7 +149,8 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
   alias->point_at(*source, runtime_.host_offset(),
                   same_storage == nullptr ? nullptr : &same_storage->alias->alias_storage());
   at::Tensor lent(alias);
-  operands_.push_back({alias.get(), /*is_written=*/false, source->device().index()});
+  operands_.push_back(
+      {alias.get(), /*is_written=*/false, source->device().index(), /*is_scalar=*/false});
   add_lease(source, std::move(alias));
   return lent;
 }
@@ -171,6 +171,7 @@ at::Tensor HostCall::alias_written(const at::Tensor& tensor) {
 timeline::OperatorCall HostCall::describe(std::vector<timeline::Operand>& operands) const {
   operands.clear();
   for (const Operand& operand : operands_) {
+    if (operand.is_scalar) continue;
     operands.push_back(operand_of(*operand.tensor, operand.is_written, operand.device));
   }
   return {record_.cost_class, operands.data(), static_cast<int>(operands.size()),

@@ -77,7 +77,8 @@ class HostCall final : public timeline::CallSource {
   struct Operand {
     const c10::TensorImpl* tensor;  // the alias, or a CPU tensor that the caller holds
     bool is_written;
-    int16_t device;  // -1: the host
+    int16_t device;  // kHostDevice where the caller holds it
+    bool is_scalar;  // an argument of the program, not a tensor that it reads
   };
 
   struct Lease {

@@ -26,14 +26,15 @@ UserLines& user_lines() {
   return *lines;
 }
 
-// Autograd's threads run backward operators without any line; the node tells which.
+// A backward operator has the line that called backward(), or none in autograd's
+// threads; the node tells which operator it is.
 uint32_t current_line() {
   const uint32_t line = user_lines().current();
-  if (line != 0) return line;
   const auto node = torch::autograd::get_current_node();
-  if (node == nullptr) return 0;
+  if (node == nullptr) return line;
   const py::gil_scoped_acquire gil;
-  return user_lines().number_of("backward pass (" + node->name() + ")");
+  const std::string place = line == 0 ? "" : " at " + user_lines().text(line);
+  return user_lines().number_of("backward pass (" + node->name() + ")" + place);
 }
 
 // In the order of torch_trainium.neuron's StreamUse.

@@ -286,13 +286,17 @@ def test_steps_are_ranges_on_the_device(matrix):
     assert sorted(names) == ["ProfilerStep*"] * 2 + ["aten::relu"] * 2
 
 
-def test_backward_is_linked_on_the_autograd_thread(matrix):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_backward_is_linked_on_whatever_thread(matrix, threads):
     weight = matrix.clone().requires_grad_()
-    with profile(activities=BOTH) as profiler:
+    with (
+        torch.autograd.set_multithreading_enabled(threads > 1),
+        profile(activities=BOTH) as profiler,
+    ):
         (matrix @ weight).sum().backward()
     operators = [e for e in profiler.events() if e.name == "aten::mm" and e.kernels]
     assert len(operators) == 2
-    assert len({e.thread for e in operators}) == 2
+    assert len({e.thread for e in operators}) == threads
     assert row(profiler, "MmBackward0", DeviceType.CPU).device_time_total > 0
 
 

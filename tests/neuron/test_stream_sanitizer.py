@@ -448,7 +448,9 @@ def test_backward_operators_are_named_by_their_node(sanitizer, side) -> None:
     x.exp().sum().backward()
     with torch.neuron.stream(side):
         x.grad * 2
-    assert "backward pass (" in sanitizer.races[0].earlier.line
+    line = sanitizer.races[0].earlier.line
+    assert line.startswith("backward pass (")
+    assert f"at {__file__}:" in line
 
 
 def test_only_one_at_a_time(sanitizer) -> None:

@@ -54,7 +54,7 @@ def test_the_log_names_the_line_of_the_users_file(tmp_path: Path) -> None:
     }
     assert lines["aten::addmm"] == f"{script}:4"
     assert lines["aten::softplus"] == f"{script}:4"
-    assert lines["aten::softplus_backward"] == "autograd"
+    assert lines["aten::softplus_backward"] == f"{script}:6"
 
 
 def test_anomaly_mode_names_the_forward_operator() -> None:

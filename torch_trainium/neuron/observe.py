@@ -76,7 +76,8 @@ def _log_op(name: str, operands: str) -> None:
 def caller_of_op() -> str:
     """The innermost "file:line" that is neither PyTorch's nor ours.
 
-    Autograd's device threads run backward operators without any Python frame: "autograd".
+    A backward operator has the line that called `backward`; where the program lets autograd use
+    threads of its own, these have no Python frame: "autograd".
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
