@@ -262,6 +262,8 @@ void HostCall::write_back(const at::Tensor& tensor) {
                    alias.storage_offset() != source.storage_offset())) {
     source.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
   }
+  if (C10_UNLIKELY(alias.is_conj() != source.is_conj())) source._set_conj(alias.is_conj());
+  if (C10_UNLIKELY(alias.is_neg() != source.is_neg())) source._set_neg(alias.is_neg());
 }
 
 at::Tensor HostCall::alias_composite(const at::Tensor& tensor) {

@@ -69,8 +69,9 @@ class HostCall final : public timeline::CallSource {
   // lent alias, or a view of one, becomes the tensor lent, or a view of it.
   at::Tensor adopt(at::Tensor result);
 
-  // Carries a resize or new strides of the alias over to the tensor it was made
-  // for. To be called for each tensor the operator writes.
+  // Carries what the kernel changed of the alias (size, strides, conjugate and
+  // negative bits) over to the tensor it was made for. To be called for each tensor the operator
+  // writes.
   void write_back(const at::Tensor& tensor);
 
  private:
