@@ -153,7 +153,7 @@ def document(
         *_families(claimed, held_out, lambda one: one.prediction.family),
         "## Reported, not claimed",
         "",
-        "No measurement of multi-node training, of any training on Trainium3, or of training in the",
+        "No measurement of multi-node training, of any training on Trainium3, or of training in",
         "native eager mode is public: eager models are forward passes, and what was trained ran in",
         "the lazy mode of torch-xla.",
         "",
