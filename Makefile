@@ -18,7 +18,7 @@ CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
 GENERATORS := $(wildcard csrc/codegen/*.py) torch_trainium/hardware/data/operator_classes.toml
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup browser demo test test-hf stress conformance lint format headers-2.14 clean
+.PHONY: help setup browser demo test test-hf stress conformance conformance-lowering lint format headers-2.14 clean
 
 help:
 	@echo 'make setup         create .venv with everything installed and the extension built'
@@ -28,6 +28,7 @@ help:
 	@echo 'make test-hf       the tests that load and fine-tune a pretrained model'
 	@echo 'make stress        the tests that repeat one thing hundreds of times'
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
+	@echo 'make conformance-lowering  the same cases, operator by operator through the compiler'
 	@echo 'make lint          ruff, mypy --strict, clang-format'
 	@echo 'make format        let ruff and clang-format rewrite the sources'
 	@echo 'make headers-2.14  compile and link csrc against PyTorch 2.14 (fetches its CUDA build)'
@@ -91,6 +92,10 @@ stress: setup
 conformance: setup
 	@$(call say,Running every conformance case)
 	$(PY) -m tests.conformance.run --all
+
+conformance-lowering: setup
+	@$(call say,Running every operator as a compiled program)
+	$(PY) -m tests.lowering.conformance --jobs 2
 
 lint: $(VENV)/.packages
 	@$(call say,Checking style and types)

@@ -27,3 +27,11 @@ class UnsupportedOnNeuronError(TrainiumError, NotImplementedError):
 
 class ConfigurationWarning(UserWarning):
     """An environment variable that looks like ours is not, or a setting has a limit."""
+
+
+class CompilerUnavailableError(TrainiumError, ImportError):
+    """Programs cannot be compiled: the compiler is not installed, or in another version."""
+
+
+class LoweringError(TrainiumError, NotImplementedError):
+    """An operator, or a use of it, that cannot be expressed as a program of the device."""

@@ -1,0 +1,43 @@
+"""The lowerings, one file per family of operators."""
+
+from importlib import import_module
+
+FAMILIES = (
+    "activation",
+    "arithmetic",
+    "attention",
+    "comparison",
+    "complex_numbers",
+    "convolution",
+    "copying",
+    "cumulative",
+    "embedding",
+    "factories",
+    "fft",
+    "foreach",
+    "functions",
+    "indexing",
+    "linalg",
+    "loss",
+    "matmul",
+    "normalization",
+    "optimizer",
+    "padding",
+    "pooling",
+    "prims",
+    "quantized",
+    "random",
+    "recurrent",
+    "reduction",
+    "scatter",
+    "shape",
+    "softmax",
+    "sorting",
+    "upsampling",
+)
+
+
+def load() -> None:
+    """Import every family, so that the registry is complete."""
+    for family in FAMILIES:
+        import_module(f"{__name__}.{family}")

@@ -1,0 +1,1 @@
+"""Complex numbers from their parts and back."""

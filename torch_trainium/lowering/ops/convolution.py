@@ -1,0 +1,1 @@
+"""Convolutions, plain, transposed and grouped, and their gradients."""

@@ -1,0 +1,1 @@
+"""One operator on every tensor of a list."""

@@ -1,0 +1,1 @@
+"""Decompositions of matrices, inverses and solutions."""

@@ -1,0 +1,1 @@
+"""Padding by a constant, reflection or replication, and its gradients."""

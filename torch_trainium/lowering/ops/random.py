@@ -1,0 +1,1 @@
+"""Random numbers: the device's own generator, as 32-bit integer operations."""

@@ -1,0 +1,1 @@
+"""Writing to elements chosen by indices."""

@@ -1,0 +1,1 @@
+"""Sorting, the largest k, quantiles and searches."""

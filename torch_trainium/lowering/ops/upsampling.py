@@ -1,0 +1,1 @@
+"""Interpolation, grids and pixel shuffles, with gradients."""

@@ -1,0 +1,260 @@
+"""A whole program for one operator: from its arguments to a module and what to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torch_trainium.engines.engine import Number, Signature
+from torch_trainium.errors import LoweringError
+from torch_trainium.lowering import dispatch, dtypes, registry, windows
+from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.values import Scalar, Value
+from torch_trainium.lowering.windows import Window
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of an operator, without its data.
+
+    Attributes:
+        overload: the operator.
+        arguments: by the schema's names, with tensors as (position, Window) in a `Tensor`, and
+            numbers that the program takes when it runs as `Scalar`.
+        numbers: what those numbers are this time; a program does not depend on them.
+
+    """
+
+    overload: Any
+    arguments: dict[str, Any]
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor argument: which of the call's tensors, and where its elements lie."""
+
+    position: int
+    window: Window
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of the operator.
+
+    Attributes:
+        written: position of the tensor argument that it is, or None for a new tensor.
+        window: where its elements lie.
+        resized: whether the tensor must get the window's shape first.
+
+    """
+
+    written: int | None
+    window: Window
+    resized: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorProgram:
+    """What to compile for a call, and how to run it.
+
+    Attributes:
+        module: StableHLO, or None where there is nothing to compute.
+        signature: the arrays it takes and gives.
+        inputs: of each array it reads, the position of the tensor.
+        scalars: of each number it takes, which of the call's and in what dtype.
+        results: the operator's results; those with elements are the program's outputs, in order.
+        listed: whether the operator returns them as a list.
+        checks: what the program's errors stand for, the first for error 1.
+
+    """
+
+    module: bytes | None
+    signature: Signature
+    inputs: tuple[int, ...]
+    scalars: tuple[tuple[int, torch.dtype], ...]
+    results: tuple[Result, ...]
+    listed: bool
+    checks: tuple[tuple[type[Exception], str], ...]
+
+
+def lower_operator(call: Call) -> OperatorProgram:
+    """Write the program of an operator.
+
+    Raises:
+        LoweringError: the operator, or this use of it, cannot be expressed; the message names it.
+
+    """
+    overload = call.overload
+    functional = dispatch.functional_form(overload)
+    computed = functional or overload
+    kept = {a.name for a in computed._schema.arguments}
+    read = {name: value for name, value in call.arguments.items() if name in kept}
+    expected = _infer(computed, read, call.numbers)
+    with Builder() as x:
+        inputs: dict[int, tuple[Value, Value]] = {}
+
+        def as_value(argument: Tensor) -> Value:
+            if argument.position not in inputs:
+                inputs[argument.position] = windows.read(x, argument.window)
+            return inputs[argument.position][1]
+
+        values = {name: map_tensors(value, as_value) for name, value in read.items()}
+        # Gaps of a written window keep what they hold, so its buffer is read as well.
+        targets = _written(overload, call.arguments) if functional is not None else []
+        for target in targets:
+            if target.window.size and target.window.order is None:
+                as_value(target)
+        try:
+            returned = _apply(x, computed, values)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise LoweringError(f"{registry.qualified_name(overload)}: {error}") from error
+        listed = isinstance(returned, list)
+        results = [returned] if isinstance(returned, Value) else list(returned)
+        results = [v for v in results if isinstance(v, Value)]
+        if expected is not None:
+            _agree(overload, results, expected)
+        placed = [
+            _place(call, result, target, window)
+            for result, target, window in zip(
+                results, _or_none(targets, results), _or_none(expected, results), strict=True
+            )
+        ]
+        outputs = []
+        for value, result in zip(results, placed, strict=True):
+            if result.window.size == 0:
+                continue
+            old = inputs[result.written][0] if result.written in inputs else None
+            shaped = x.broadcast(value, result.window.shape).to(result.window.dtype)
+            outputs.append((windows.write(x, shaped, result.window, old), result.window))
+        tensors = _tensors(call.arguments)
+        read_positions = [position for position in inputs if tensors[position].size]
+        signature = Signature(
+            tuple(tensors[position].buffer for position in read_positions),
+            tuple(dtypes.ELEMENT_TYPES[dtype] for _, dtype in x.scalar_arguments),
+            tuple(window.buffer for _, window in outputs),
+            bool(x.checks),
+        )
+        module = x.finish([value for value, _ in outputs]) if outputs or x.checks else None
+    return OperatorProgram(
+        module,
+        signature,
+        tuple(read_positions),
+        tuple(x.scalar_arguments),
+        tuple(placed),
+        listed,
+        tuple(x.checks),
+    )
+
+
+def map_tensors(argument: Any, convert: Callable[[Tensor], Any]) -> Any:
+    """An argument with its tensors replaced."""
+    if isinstance(argument, Tensor):
+        return convert(argument)
+    if isinstance(argument, (list, tuple)):
+        return [map_tensors(item, convert) for item in argument]
+    return argument
+
+
+def _apply(x: Builder, overload: Any, values: dict[str, Any]) -> Any:
+    positional = [values[a.name] for a in overload._schema.arguments if not a.kwarg_only]
+    named = {a.name: values[a.name] for a in overload._schema.arguments if a.kwarg_only}
+    return dispatch.lower_call(x, overload, tuple(positional), named)
+
+
+def _tensors(arguments: dict[str, Any]) -> dict[int, Window]:
+    found: dict[int, Window] = {}
+    for argument in arguments.values():
+        map_tensors(argument, lambda t: found.setdefault(t.position, t.window))
+    return found
+
+
+def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
+    written: list[Tensor] = []
+    for a in overload._schema.arguments:
+        if a.alias_info is not None and a.alias_info.is_write:
+            map_tensors(arguments[a.name], written.append)
+    return written
+
+
+def _infer(
+    overload: Any, arguments: dict[str, Any], numbers: Sequence[Number]
+) -> list[Window] | None:
+    """The results as PyTorch lays them out, by its shape functions; None where it has none."""
+
+    def as_meta(argument: Any) -> Any:
+        if isinstance(argument, Tensor):
+            window = argument.window
+            return torch.empty_strided(
+                window.shape, window.strides, dtype=window.dtype, device="meta"
+            )
+        if isinstance(argument, Scalar):
+            number = numbers[argument.index]
+            return number if argument.dtype is None else torch.tensor(number, dtype=argument.dtype)
+        if isinstance(argument, (list, tuple)):
+            return [as_meta(item) for item in argument]
+        return torch.device("meta") if isinstance(argument, torch.device) else argument
+
+    schema = overload._schema
+    positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
+    named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
+    try:
+        with torch.no_grad():
+            results = overload(*positional, **named)
+    except NotImplementedError:
+        return None
+    results = [results] if isinstance(results, torch.Tensor) else results
+    flat = [r for r in results if isinstance(r, torch.Tensor)]
+    return [Window(r.dtype, tuple(r.shape), tuple(r.stride())) for r in flat]
+
+
+def _agree(overload: Any, results: Sequence[Value], expected: Sequence[Window]) -> None:
+    """A lowering with another dtype or shape than PyTorch's is wrong, whatever it computes."""
+    given = [(v.dtype, v.shape) for v in results]
+    wanted = [(w.dtype, w.shape) for w in expected]
+    if given != wanted:
+        raise LoweringError(
+            f"the lowering of {registry.qualified_name(overload)} gives {given}, "
+            f"and PyTorch {wanted}"
+        )
+
+
+def _place(call: Call, value: Value, target: Tensor | None, expected: Window | None) -> Result:
+    if target is None:
+        return Result(None, expected or _contiguous(value.dtype, value.shape))
+    window = target.window
+    if not torch.can_cast(value.dtype, window.dtype):
+        raise RuntimeError(
+            f"result type {_name(value.dtype)} can't be cast to the desired output type "
+            f"{_name(window.dtype)}"
+        )
+    is_out = any(a.is_out for a in call.overload._schema.arguments)
+    if value.shape == window.shape or not is_out:
+        return Result(target.position, window)
+    layout = expected or _contiguous(value.dtype, value.shape)
+    resized = Window(window.dtype, value.shape, layout.strides)
+    return Result(target.position, resized, resized=True)
+
+
+def _contiguous(dtype: torch.dtype, shape: tuple[int, ...]) -> Window:
+    strides: list[int] = []
+    step = 1
+    for length in reversed(shape):
+        strides.insert(0, step)
+        step *= max(length, 1)
+    return Window(dtype, shape, tuple(strides))
+
+
+def _name(dtype: torch.dtype) -> str:
+    names = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long"}
+    names |= {torch.int32: "Int", torch.float16: "Half", torch.bfloat16: "BFloat16"}
+    names |= {torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
+    names |= {torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short"}
+    return names.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def _or_none(items: Sequence[Any] | None, like: Sequence[Any]) -> Sequence[Any]:
+    return items or [None] * len(like)
