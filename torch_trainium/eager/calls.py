@@ -209,7 +209,7 @@ def _compile(call: Call) -> Entry:
     plan = lower_operator(call)
     if plan.module is None:
         return Entry(plan, None)
-    return Entry(plan, programs.load_or_compile(plan.module, plan.signature))
+    return Entry(plan, programs.program_cache().get(plan.module, plan.signature, registry.qualified_name(call.overload)))
 
 
 @cache
