@@ -13,6 +13,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_trainium.eager import calls
 from torch_trainium.errors import LoweringError
+from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering.emitted import operations_of
 
 NATIVE = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set_", "lift_fresh")
 
@@ -34,6 +36,7 @@ class CompareWithCompiled(TorchDispatchMode):
         passed: how many calls of each overload agreed.
         failed: what was wrong with the others.
         unsupported: why an overload has no program.
+        operations: the StableHLO operations of each functional overload's programs.
 
     """
 
@@ -42,6 +45,8 @@ class CompareWithCompiled(TorchDispatchMode):
         self.passed: Counter[str] = Counter()
         self.failed: dict[str, list[str]] = {}
         self.unsupported: dict[str, str] = {}
+        self.operations: dict[str, set[str]] = {}
+        self._seen: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -58,6 +63,7 @@ class CompareWithCompiled(TorchDispatchMode):
         try:
             with on_the_cpu():
                 actual = calls.call(func, *copied_args, **copied_kwargs)
+            self._note_operations(func)
             if error is not None:
                 self._fail(name, args, kwargs, f"returned, and the CPU raised {error}")
             else:
@@ -89,6 +95,14 @@ class CompareWithCompiled(TorchDispatchMode):
                 strides = [s for n, s in zip(wanted.shape, wanted.stride(), strict=True) if n > 1]
                 given = [s for n, s in zip(got.shape, got.stride(), strict=True) if n > 1]
                 assert given == strides, f"strides {given}, not {strides}"
+
+    def _note_operations(self, func: Any) -> None:
+        functional = dispatch.functional_form(func) or func
+        used = self.operations.setdefault(registry.qualified_name(functional), set())
+        for entry in calls.operator(func).entries.values():
+            if id(entry) not in self._seen and entry.plan.module is not None:
+                self._seen.add(id(entry))
+                used |= operations_of(entry.plan.module)
 
     def _fail(self, name: str, args: Any, kwargs: Any, message: str) -> None:
         self.failed.setdefault(name, []).append(f"{describe(args, kwargs)}: {message}")

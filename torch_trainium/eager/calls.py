@@ -33,7 +33,7 @@ class Operator:
         self.overload = overload
         self._names = [argument.name for argument in overload._schema.arguments]
         self._dynamic = _numbers_taken_at_run(overload)
-        self._entries: dict[Any, Entry] = {}
+        self.entries: dict[Any, Entry] = {}
 
     def prepare(self, arguments: Sequence[Any]) -> Callable[[], Any]:
         """The call, with its program looked up or compiled, ready to run.
@@ -44,7 +44,7 @@ class Operator:
         """
         reader = _Reader()
         key = tuple(map(reader.key, arguments, self._dynamic))
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         if entry is None:
             described = {
                 name: reader.describe(value, dynamic)
@@ -52,7 +52,7 @@ class Operator:
             }
             call = Call(self.overload, described, tuple(reader.numbers))
             # A thread of its own has none of the caller's modes, guards and dispatch keys.
-            entry = self._entries[key] = _compiler().submit(_compile, call).result()
+            entry = self.entries[key] = _compiler().submit(_compile, call).result()
         tensors, numbers = reader.tensors, reader.numbers
         return lambda: entry.run(tensors, numbers)
 
@@ -119,8 +119,8 @@ class Entry:
     """A call's program, loaded."""
 
     def __init__(self, plan: OperatorProgram, program: Program | None) -> None:
-        self._plan = plan
-        self._program = program
+        self.plan = plan
+        self.program = program
         self._new = [
             (r.window.dtype, r.window.shape, r.window.strides)
             for r in plan.results
@@ -130,7 +130,7 @@ class Entry:
 
     def run(self, tensors: list[torch.Tensor], numbers: list[Number]) -> Any:
         """Allocate the results and run the program into them."""
-        plan = self._plan
+        plan = self.plan
         device = tensors[0].device if tensors else torch.device("cpu")
         new = iter(self._new_tensors(device))
         offset = _host_offset() if device.type != "cpu" else 0
@@ -148,13 +148,13 @@ class Entry:
             results.append(tensor)
             if window.size:
                 outputs.append(tensor.data_ptr() - window.offset * tensor.itemsize + offset)
-        if self._program is not None:
+        if self.program is not None:
             inputs = [
                 tensors[position].data_ptr() // ALIGNMENT_BYTES * ALIGNMENT_BYTES + offset
                 for position in plan.inputs
             ]
             scalars = [as_number(numbers[index], dtype) for index, dtype in plan.scalars]
-            error = self._program.run(inputs, scalars, outputs)
+            error = self.program.run(inputs, scalars, outputs)
             if error:
                 kind, message = plan.checks[error - 1]
                 raise kind(message)
@@ -209,7 +209,12 @@ def _compile(call: Call) -> Entry:
     plan = lower_operator(call)
     if plan.module is None:
         return Entry(plan, None)
-    return Entry(plan, programs.program_cache().get(plan.module, plan.signature, registry.qualified_name(call.overload)))
+    return Entry(
+        plan,
+        programs.program_cache().get(
+            plan.module, plan.signature, registry.qualified_name(call.overload)
+        ),
+    )
 
 
 @cache
