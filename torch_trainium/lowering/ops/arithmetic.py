@@ -304,3 +304,28 @@ def _trunc(x: Builder, a: Value) -> Value:
 def _not_zero(x: Builder, b: Value) -> Value:
     x.check(b.eq(0), RuntimeError, "ZeroDivisionError")
     return x.select(b.eq(0), 1, b)
+
+
+@lower(aten.frexp.Tensor)
+def frexp(x: Builder, a: Value) -> tuple[Value, Value]:
+    """Mantissa and exponent, from the bits; subnormal numbers are scaled into sight first."""
+    wide = a.to(dtypes.compute_dtype(a.dtype))
+    integer, width, bias, scale = _FLOATS[wide.dtype]
+    small = x.abs(wide) < torch.finfo(wide.dtype).tiny
+    bits = x.bitcast(x.select(small, wide * 2.0**scale, wide), integer)
+    mask = x.constant((1 << (_bits(integer) - 1 - width)) - 1, integer)
+    field = x.shift_right_logical(bits, width) & mask
+    exponent = (field - bias).to(torch.int32) - x.select(small, scale, x.constant(0, torch.int32))
+    exponent_bits = x.shift_left(mask, width)
+    mantissa = x.bitcast((bits & ~exponent_bits) | x.constant(bias << width, integer), wide.dtype)
+    plain = x.is_finite(wide) & wide.ne(0)
+    return x.select(plain, mantissa, wide).to(a.dtype), x.select(plain, exponent, 0)
+
+
+# Integers of the same width, bits of the mantissa, the exponent field of [1/2, 1), and a scale
+# that leaves no number subnormal.
+_FLOATS = {torch.float32: (torch.int32, 23, 126, 24), torch.float64: (torch.int64, 52, 1022, 54)}
+
+
+def _bits(dtype: torch.dtype) -> int:
+    return dtype.itemsize * 8
