@@ -6,6 +6,7 @@ FAMILIES = (
     "activation",
     "arithmetic",
     "attention",
+    "bessel",
     "comparison",
     "complex_numbers",
     "convolution",
@@ -23,6 +24,7 @@ FAMILIES = (
     "normalization",
     "optimizer",
     "padding",
+    "polynomials",
     "pooling",
     "prims",
     "quantized",
@@ -33,6 +35,7 @@ FAMILIES = (
     "shape",
     "softmax",
     "sorting",
+    "special",
     "upsampling",
 )
 
