@@ -106,8 +106,7 @@ def index_put(x: Builder, a: Value, indices: Indices, values: Value, accumulate:
         return put_where(x, a, masks[0].to(torch.bool), values, dim, accumulate=accumulate)
     dims, vectors = _coordinates(x, a, indices)
     if not dims:
-        spread = x.broadcast(values, a.shape)
-        return plus(x, a.dtype)(a, spread) if accumulate else spread
+        return add(x, a, values) if accumulate else x.broadcast(values, a.shape)
     rest = [n for d, n in enumerate(a.shape) if d not in dims]
     at = _place_of_indices(dims)
     shape = vectors.shape[:-1]
@@ -189,6 +188,11 @@ def put(x: Builder, a: Value, index: Value, source: Value, accumulate: bool) -> 
 
 
 # Shared with other files
+
+
+def add(x: Builder, a: Value, b: Value) -> Value:
+    """Addition, of booleans the logical or."""
+    return a | b if a.dtype is torch.bool else a + b
 
 
 def plus(x: Builder, dtype: torch.dtype) -> Combine:
