@@ -4,6 +4,7 @@ from importlib import import_module
 
 FAMILIES = (
     "activation",
+    "adaptive_pooling",
     "arithmetic",
     "attention",
     "comparison",

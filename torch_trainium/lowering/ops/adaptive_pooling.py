@@ -119,14 +119,65 @@ def adaptive_max_pool(x: Builder, a: Value, output_size: list[int]) -> tuple[Val
     return _max_over(x, a, [_adaptive_windows(x, n, count) for n, count in lengths])
 
 
-def _fractional_starts(x: Builder, sample: Value, length: int, kernel: int, count: int) -> Value:
-    """Where windows start that a random number in [0, 1) shifts; the last ends with the image."""
+# Windows at random places
+
+
+def _fractional_starts(
+    x: Builder, samples: Value, length: int, kernel: int, count: int
+) -> Value:
+    """Starts of each image's windows, shifted by its random number; the last ends the image."""
     last = length - kernel
-    if count == 1:
-        return x.constant(last, torch.int32, [1])
-    # In the sample's own precision, as PyTorch: it decides which way an element falls.
-    alpha = x.constant(last, sample.dtype) / x.constant(count - 1, sample.dtype)
-    number = x.iota(torch.int32, [count])
-    shifted = ((number.to(sample.dtype) + sample) * alpha).to(torch.int32)
-    starts = shifted - (sample * alpha).to(torch.int32)
+    shape = [samples.shape[0], count]
+    number = x.iota(torch.int32, shape, 1)
+    # In the samples' own precision, as PyTorch: it decides which way an element falls.
+    alpha = x.constant(last, samples.dtype) / max(count - 1, 1)
+    sample = x.unsqueeze(samples, 1)
+    moved = ((number.to(samples.dtype) + sample) * alpha).to(torch.int32)
+    starts = moved - (sample * alpha).to(torch.int32)
     return x.select(number.eq(count - 1), x.constant(last, torch.int32), starts)
+
+
+def _fractional_max_pool(
+    x: Builder, a: Value, kernel: list[int], output_size: list[int], columns: list[Value]
+) -> tuple[Value, Value]:
+    """`columns` holds, for each spatial dimension, one random number per image."""
+    spatial = len(kernel)
+    outer, image = a.shape[:-spatial], a.shape[-spatial:]
+    images = math.prod(outer)
+    within = x.constant(0, torch.int32, [images] + [1] * 2 * spatial)
+    for d, (length, size, count) in enumerate(zip(image, kernel, output_size, strict=True)):
+        starts = _fractional_starts(x, columns[d], length, size, count)
+        places = x.unsqueeze(starts, 2) + x.iota(torch.int32, [images, count, size], 2)
+        shape = [images] + [1] * 2 * spatial
+        shape[1 + 2 * d : 3 + 2 * d] = [count, size]
+        within = within * length + x.reshape(places, shape)
+    first = x.iota(torch.int32, within.shape, 0) * math.prod(image)
+    taken = x.take(x.reshape(a, [a.size]), within + first)
+    dims = [2 + 2 * d for d in range(spatial)]
+    value, at = x.reduce([taken, within], [lowest(a.dtype), math.prod(image)], dims, _larger(x))
+    shape = [*outer, *output_size]
+    return x.reshape(value, shape), x.reshape(at.to(torch.int64), shape)
+
+
+def _columns(x: Builder, samples: Value, images: int) -> list[Value]:
+    """The random numbers of each column, one per image."""
+    rows = x.reshape(samples, [-1, samples.shape[-1]])
+    return [
+        x.reshape(x.slice_in_dim(rows, 1, d, d + 1), [images]) for d in range(rows.shape[1])
+    ]
+
+
+@lower(aten.fractional_max_pool2d)
+def fractional_max_pool2d(
+    x: Builder, a: Value, kernel: list[int], output_size: list[int], samples: Value
+) -> tuple[Value, Value]:
+    across, down = _columns(x, samples, math.prod(a.shape[:-2]))
+    return _fractional_max_pool(x, a, kernel, output_size, [down, across])
+
+
+@lower(aten.fractional_max_pool3d)
+def fractional_max_pool3d(
+    x: Builder, a: Value, kernel: list[int], output_size: list[int], samples: Value
+) -> tuple[Value, Value]:
+    columns = _columns(x, samples, math.prod(a.shape[:-3]))
+    return _fractional_max_pool(x, a, kernel, output_size, columns)
