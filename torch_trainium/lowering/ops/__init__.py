@@ -12,6 +12,7 @@ FAMILIES = (
     "convolution",
     "copying",
     "cumulative",
+    "distance",
     "embedding",
     "factories",
     "fft",

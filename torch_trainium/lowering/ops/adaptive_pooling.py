@@ -122,9 +122,7 @@ def adaptive_max_pool(x: Builder, a: Value, output_size: list[int]) -> tuple[Val
 # Windows at random places
 
 
-def _fractional_starts(
-    x: Builder, samples: Value, length: int, kernel: int, count: int
-) -> Value:
+def _fractional_starts(x: Builder, samples: Value, length: int, kernel: int, count: int) -> Value:
     """Starts of each image's windows, shifted by its random number; the last ends the image."""
     last = length - kernel
     shape = [samples.shape[0], count]
@@ -162,9 +160,7 @@ def _fractional_max_pool(
 def _columns(x: Builder, samples: Value, images: int) -> list[Value]:
     """The random numbers of each column, one per image."""
     rows = x.reshape(samples, [-1, samples.shape[-1]])
-    return [
-        x.reshape(x.slice_in_dim(rows, 1, d, d + 1), [images]) for d in range(rows.shape[1])
-    ]
+    return [x.reshape(x.slice_in_dim(rows, 1, d, d + 1), [images]) for d in range(rows.shape[1])]
 
 
 @lower(aten.fractional_max_pool2d)

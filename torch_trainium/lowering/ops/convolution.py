@@ -126,9 +126,7 @@ def _transposed_lengths(a: Value, weight: Value, g: Geometry, extra: list[int]) 
     return [(n - 1) * s - 2 * p + reach + e + 1 for n, p, reach, s, e in rows]
 
 
-def _correlate(
-    x: Builder, a: Value, weight: Value, g: Geometry, lengths: Sequence[int]
-) -> Value:
+def _correlate(x: Builder, a: Value, weight: Value, g: Geometry, lengths: Sequence[int]) -> Value:
     """The kernel's product with every window, of which there are `lengths`."""
     wide = dtypes.compute_dtype(a.dtype)
     if not a.size or not weight.size:
