@@ -14,7 +14,13 @@ from torch_trainium.engines import programs
 from torch_trainium.engines.engine import ALIGNMENT_BYTES, Number, Program
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
-from torch_trainium.lowering.program import Call, OperatorProgram, Tensor, lower_operator
+from torch_trainium.lowering.program import (
+    Call,
+    Given,
+    OperatorProgram,
+    Tensor,
+    lower_operator,
+)
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
 
@@ -227,6 +233,8 @@ def _pick(results: list[torch.Tensor], item: Any) -> Any:
         return None
     if isinstance(item, list):
         return [_pick(results, part) for part in item]
+    if isinstance(item, Given):
+        return item.number
     return results[item]
 
 

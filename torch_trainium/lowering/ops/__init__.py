@@ -4,6 +4,7 @@ from importlib import import_module
 
 FAMILIES = (
     "activation",
+    "adaptive_pooling",
     "arithmetic",
     "attention",
     "bessel",
@@ -12,6 +13,7 @@ FAMILIES = (
     "convolution",
     "copying",
     "cumulative",
+    "distance",
     "embedding",
     "factories",
     "fft",
