@@ -8,10 +8,11 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from torch_trainium.engines.engine import ALIGNMENT_BYTES, Number, Program
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering import dispatch, numbers, registry
 from torch_trainium.lowering.program import Call, OperatorProgram, Tensor, lower_operator
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
@@ -50,7 +51,7 @@ class _Description:
             return Scalar(len(self.numbers) - 1, type(value))
         if isinstance(value, (list, tuple)):
             return [self._describe(item, is_dynamic) for item in value]
-        return value
+        return None if isinstance(value, torch.Generator) else value
 
     def _tensor(self, tensor: torch.Tensor, is_dynamic: bool) -> Any:
         if tensor.device.type == "cpu" and tensor.dim() == 0 and is_host_scalar(tensor):
@@ -71,6 +72,14 @@ class _Description:
 
 # Whether a zero-dim CPU tensor stands for a number; tests that run on the CPU say no.
 is_host_scalar: Callable[[torch.Tensor], bool] = lambda tensor: True  # noqa: E731
+
+
+def _no_random_state(generator: torch.Generator | None, positions: int) -> tuple[int, int]:
+    raise LoweringError("random numbers need a generator of a neuron device")
+
+
+# Takes positions from a generator, the device's own for None; gives its seed and the offset.
+reserve_random: Callable[[torch.Generator | None, int], tuple[int, int]] = _no_random_state
 
 
 @cache
@@ -155,31 +164,18 @@ def _run(entry: Entry, description: _Description) -> Any:
             outputs.append(tensor.data_ptr() - window.offset * tensor.itemsize)
     if entry.program is not None:
         inputs = [_aligned(tensors[position].data_ptr()) for position in plan.inputs]
-        numbers = description.numbers
-        scalars = [_as(numbers[index], dtype) for index, dtype in plan.scalars]
+        generator = description.bound.get("generator")
+        stream = reserve_random(generator, plan.positions) if plan.positions else None
+        scalars = numbers.host_values(plan.scalars, description.numbers, stream)
         error = entry.program.run(inputs, scalars, outputs)
         if error:
             kind, message = plan.checks[error - 1]
             raise kind(message)
-    if plan.listed:
-        return results
-    return results[0] if len(results) == 1 else tuple(results)
+    return tree_map(lambda p: None if p is None else results[p], plan.structure)
 
 
 def _aligned(address: int) -> int:
     return address - address % ALIGNMENT_BYTES
-
-
-def _as(number: Number, dtype: torch.dtype) -> Number:
-    if dtype.is_complex:
-        return complex(number)
-    if dtype.is_floating_point:
-        assert not isinstance(number, complex)
-        return float(number)
-    if dtype is torch.bool:
-        return bool(number)
-    assert not isinstance(number, complex)
-    return int(number)
 
 
 def _device(tensors: list[torch.Tensor]) -> torch.device:

@@ -97,14 +97,15 @@ def functional_form(overload: Any) -> Any | None:
     name = schema.name.partition("::")[2]
     if len(kept) == len(schema.arguments):
         name = name.removesuffix("_")
-    packet = getattr(getattr(torch.ops, overload.namespace), name, None)
     wanted = [(a.name, str(a.type)) for a in kept]
-    for other in packet.overloads() if packet is not None else ():
-        candidate = getattr(packet, other)
-        if candidate._schema.is_mutable:
-            continue
-        if [(a.name, str(a.type)) for a in candidate._schema.arguments] == wanted:
-            return candidate
+    for packet_name in (name, f"{name}_functional"):
+        packet = getattr(getattr(torch.ops, overload.namespace), packet_name, None)
+        for other in packet.overloads() if packet is not None else ():
+            candidate = getattr(packet, other)
+            if candidate._schema.is_mutable:
+                continue
+            if [(a.name, str(a.type)) for a in candidate._schema.arguments] == wanted:
+                return candidate
     raise LoweringError(f"{registry.qualified_name(overload)} has no functional form")
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_trainium.engines.engine import Number, Signature
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, dtypes, registry, windows
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.numbers import NumberArgument
 from torch_trainium.lowering.values import Scalar, Value
 from torch_trainium.lowering.windows import Window
 
@@ -65,9 +67,10 @@ class OperatorProgram:
         module: StableHLO, or None where there is nothing to compute.
         signature: the arrays it takes and gives.
         inputs: of each array it reads, the position of the tensor.
-        scalars: of each number it takes, which of the call's and in what dtype.
+        scalars: the numbers it takes, which `numbers.host_values` computes.
+        positions: how many positions of the random stream it draws from.
         results: the operator's results; those with elements are the program's outputs, in order.
-        listed: whether the operator returns them as a list.
+        structure: what the operator returns: positions in `results`, in lists and tuples.
         checks: what the program's errors stand for, the first for error 1.
 
     """
@@ -75,9 +78,10 @@ class OperatorProgram:
     module: bytes | None
     signature: Signature
     inputs: tuple[int, ...]
-    scalars: tuple[tuple[int, torch.dtype], ...]
+    scalars: tuple[NumberArgument, ...]
+    positions: int
     results: tuple[Result, ...]
-    listed: bool
+    structure: Any
     checks: tuple[tuple[type[Exception], str], ...]
 
 
@@ -104,23 +108,25 @@ def lower_operator(call: Call) -> OperatorProgram:
 
         values = {name: map_tensors(value, as_value) for name, value in read.items()}
         # Gaps of a written window keep what they hold, so its buffer is read as well.
-        targets = _written(overload, call.arguments) if functional is not None else []
-        for target in targets:
+        written = _written(overload, call.arguments) if functional is not None else []
+        for target in written:
             if target.window.size and target.window.order is None:
                 as_value(target)
         try:
             returned = _apply(x, computed, values)
         except (TypeError, ValueError, RuntimeError) as error:
             raise LoweringError(f"{registry.qualified_name(overload)}: {error}") from error
-        listed = isinstance(returned, list)
-        results = [returned] if isinstance(returned, Value) else list(returned)
-        results = [v for v in results if isinstance(v, Value)]
+        results = [v for v in tree_leaves(returned) if isinstance(v, Value)]
+        if functional is not None:
+            targets, structure = _returns(overload, call.arguments, len(results))
+        else:
+            targets, structure = [None] * len(results), _numbered(returned)
         if expected is not None:
             _agree(overload, results, expected)
         placed = [
             _place(call, result, target, window)
             for result, target, window in zip(
-                results, _or_none(targets, results), _or_none(expected, results), strict=True
+                results, targets, expected or [None] * len(results), strict=True
             )
         ]
         outputs = []
@@ -134,7 +140,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         read_positions = [position for position in inputs if tensors[position].size]
         signature = Signature(
             tuple(tensors[position].buffer for position in read_positions),
-            tuple(dtypes.ELEMENT_TYPES[dtype] for _, dtype in x.scalar_arguments),
+            tuple(dtypes.ELEMENT_TYPES[number.dtype] for number in x.scalar_arguments),
             tuple(window.buffer for _, window in outputs),
             bool(x.checks),
         )
@@ -144,8 +150,9 @@ def lower_operator(call: Call) -> OperatorProgram:
         signature,
         tuple(read_positions),
         tuple(x.scalar_arguments),
+        x.positions,
         tuple(placed),
-        listed,
+        structure,
         tuple(x.checks),
     )
 
@@ -174,10 +181,59 @@ def _tensors(arguments: dict[str, Any]) -> dict[int, Window]:
 
 def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
     written: list[Tensor] = []
-    for a in overload._schema.arguments:
-        if a.alias_info is not None and a.alias_info.is_write:
-            map_tensors(arguments[a.name], written.append)
+    for a in _written_arguments(overload):
+        map_tensors(arguments[a.name], written.append)
     return written
+
+
+def _written_arguments(overload: Any) -> list[Any]:
+    return [a for a in overload._schema.arguments if a.alias_info and a.alias_info.is_write]
+
+
+def _returns(
+    overload: Any, arguments: dict[str, Any], count: int
+) -> tuple[list[Tensor | None], Any]:
+    """Of each result of the functional form, which tensor it is; and what the operator returns.
+
+    The functional form gives what the operator returns, then what else it writes.
+    """
+    written = _written_arguments(overload)
+    targets: list[Tensor | None] = []
+
+    def take(argument: Any) -> Any:
+        def number(tensor: Tensor) -> int:
+            targets.append(tensor)
+            return len(targets) - 1
+
+        return map_tensors(arguments[argument.name], number)
+
+    returned: list[Any] = []
+    for result in overload._schema.returns:
+        same = [a for a in written if _alias(a) == _alias(result)]
+        if same:
+            written.remove(same[0])
+            returned.append(take(same[0]))
+        else:
+            targets.append(None)
+            returned.append(len(targets) - 1)
+    for argument in written:
+        take(argument)
+    if len(targets) != count:
+        raise LoweringError(
+            f"{registry.qualified_name(overload)} writes {len(targets)} tensors, "
+            f"and its functional form gives {count}"
+        )
+    structure = tuple(returned) if len(returned) > 1 else returned[0] if returned else None
+    return targets, structure
+
+
+def _alias(argument: Any) -> Any:
+    return argument.alias_info and argument.alias_info.before_set
+
+
+def _numbered(returned: Any) -> Any:
+    positions = iter(range(len(tree_leaves(returned))))
+    return tree_map(lambda value: next(positions) if isinstance(value, Value) else None, returned)
 
 
 def _infer(
@@ -206,8 +262,7 @@ def _infer(
             results = overload(*positional, **named)
     except NotImplementedError:
         return None
-    results = [results] if isinstance(results, torch.Tensor) else results
-    flat = [r for r in results if isinstance(r, torch.Tensor)]
+    flat = [r for r in tree_leaves(results) if isinstance(r, torch.Tensor)]
     return [Window(r.dtype, tuple(r.shape), tuple(r.stride())) for r in flat]
 
 
@@ -254,7 +309,3 @@ def _name(dtype: torch.dtype) -> str:
     names |= {torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
     names |= {torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short"}
     return names.get(dtype, str(dtype).removeprefix("torch."))
-
-
-def _or_none(items: Sequence[Any] | None, like: Sequence[Any]) -> Sequence[Any]:
-    return items or [None] * len(like)
