@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.pointwise import pointwise
+from torch_trainium.lowering.promotion import result_dtype
 from torch_trainium.lowering.registry import lower
-from torch_trainium.lowering.values import Operand, Value
+from torch_trainium.lowering.values import Number, Operand, Value
 
 aten = torch.ops.aten
 
@@ -72,10 +74,233 @@ def _floor_divide(x: Builder, a: Value, b: Value) -> Value:
 def _trunc_divide(x: Builder, a: Value, b: Value) -> Value:
     if not a.dtype.is_floating_point:
         return _checked_divide(x, a, b)
-    quotient = a / b
-    return x.select(quotient < 0, x.ceil(quotient), x.floor(quotient))
+    return _trunc(x, a / b)
 
 
 def _checked_divide(x: Builder, a: Value, b: Value) -> Value:
+    return a / _not_zero(x, b)
+
+
+@pointwise(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
+    return b - a * alpha
+
+
+@pointwise(aten.reciprocal, result="float")
+def reciprocal(x: Builder, a: Value) -> Value:
+    return 1 / a
+
+
+@pointwise(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(x: Builder, a: Value, b: Value) -> Value:
+    return x.remainder(a, b if a.dtype.is_floating_point else _not_zero(x, b))
+
+
+@pointwise(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def remainder(x: Builder, a: Value, b: Value) -> Value:
+    rest = x.remainder(a, b if a.dtype.is_floating_point else _not_zero(x, b))
+    return x.select(rest.ne(0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
+
+
+@pointwise(aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow_(x: Builder, a: Value, b: Value) -> Value:
+    if a.dtype is torch.bool:
+        return a | ~b
+    if not dtypes.is_integral(a.dtype):
+        power = x.power(a, b)
+        return x.select(b.eq(0), 1, power) if a.dtype.is_complex else power
+    power = x.power(a, x.maximum(b, 0))
+    odd = (b & x.constant(1, b.dtype)).ne(0)
+    unit = x.select(a.eq(1) | (a.eq(-1) & ~odd), 1, x.select(a.eq(-1), a, 0))
+    return x.select(b < 0, unit, power) if a.dtype.is_signed else power
+
+
+@lower(aten.pow.Tensor_Scalar, static=("exponent",))
+def pow_scalar(x: Builder, a: Value, exponent: Number) -> Value:
+    dtype = result_dtype([a, exponent])
+    base = a.to(dtypes.compute_dtype(dtype))
+    return _to_power(x, base, exponent).to(dtype)
+
+
+def _to_power(x: Builder, base: Value, exponent: Number) -> Value:
+    if exponent in (2, 3):
+        return base * base if exponent == 2 else base * base * base
+    if exponent == 0:
+        return x.constant(1, base.dtype, base.shape)
+    if exponent == 0.5 and not dtypes.is_integral(base.dtype):
+        return x.sqrt(base)
+    if base.dtype.is_floating_point and exponent in (-0.5, -1, -2):
+        return {-0.5: x.rsqrt(base), -1: 1 / base, -2: 1 / (base * base)}[exponent]
+    return pow_(x, base, exponent)
+
+
+@pointwise(aten.square)
+def square(x: Builder, a: Value) -> Value:
+    return a & a if a.dtype is torch.bool else a * a
+
+
+@pointwise(
+    aten.bitwise_and.Tensor,
+    aten.bitwise_and.Scalar,
+    aten.bitwise_and.Scalar_Tensor,
+    aten.__and__.Tensor,
+    aten.__and__.Scalar,
+)
+def bitwise_and(x: Builder, a: Value, b: Value) -> Value:
+    return a & b
+
+
+@pointwise(
+    aten.bitwise_or.Tensor,
+    aten.bitwise_or.Scalar,
+    aten.bitwise_or.Scalar_Tensor,
+    aten.__or__.Tensor,
+    aten.__or__.Scalar,
+)
+def bitwise_or(x: Builder, a: Value, b: Value) -> Value:
+    return a | b
+
+
+@pointwise(
+    aten.bitwise_xor.Tensor,
+    aten.bitwise_xor.Scalar,
+    aten.bitwise_xor.Scalar_Tensor,
+    aten.__xor__.Tensor,
+    aten.__xor__.Scalar,
+)
+def bitwise_xor(x: Builder, a: Value, b: Value) -> Value:
+    return a ^ b
+
+
+@pointwise(aten.bitwise_not)
+def bitwise_not(x: Builder, a: Value) -> Value:
+    return ~a
+
+
+@pointwise(
+    aten.bitwise_left_shift.Tensor,
+    aten.bitwise_left_shift.Tensor_Scalar,
+    aten.bitwise_left_shift.Scalar_Tensor,
+    aten.__lshift__.Tensor,
+    aten.__lshift__.Scalar,
+)
+def left_shift(x: Builder, a: Value, b: Value) -> Value:
+    if a.dtype.is_floating_point:
+        return a * x.power(2, b)
+    return x.shift_left(a, b)
+
+
+@pointwise(
+    aten.bitwise_right_shift.Tensor,
+    aten.bitwise_right_shift.Tensor_Scalar,
+    aten.bitwise_right_shift.Scalar_Tensor,
+    aten.__rshift__.Tensor,
+    aten.__rshift__.Scalar,
+)
+def right_shift(x: Builder, a: Value, b: Value) -> Value:
+    if a.dtype.is_floating_point:
+        return a / x.power(2, b)
+    return x.shift_right(a, b)
+
+
+@pointwise(aten.gcd)
+def gcd(x: Builder, a: Value, b: Value) -> Value:
+    """Euclid's algorithm, all elements at once until the last has ended."""
+    a, b = x.broadcast_together(a, b)
+    if not a.size:
+        return a
+    greatest, _ = x.while_(
+        [a, b],
+        lambda a, b: x.any(b.ne(0)),
+        lambda a, b: [x.select(b.eq(0), a, b), x.select(b.eq(0), b, _rest(x, a, b))],
+    )
+    return x.abs(greatest) if a.dtype.is_signed else greatest
+
+
+def _rest(x: Builder, a: Value, b: Value) -> Value:
+    return x.remainder(a, x.select(b.eq(0), 1, b))
+
+
+@pointwise(aten.lcm)
+def lcm(x: Builder, a: Value, b: Value) -> Value:
+    divisor = gcd(x, a, b)
+    multiple = a / x.select(divisor.eq(0), 1, divisor) * b
+    multiple = x.select(divisor.eq(0), 0, multiple)
+    return x.abs(multiple) if a.dtype.is_signed else multiple
+
+
+@pointwise(aten.addcmul)
+def addcmul(x: Builder, a: Value, b: Value, c: Value, *, value: Value) -> Value:
+    return a + value * b * c
+
+
+@pointwise(aten.addcdiv)
+def addcdiv(x: Builder, a: Value, b: Value, c: Value, *, value: Value) -> Value:
+    return a + value * b / c
+
+
+@pointwise(aten.lerp.Scalar)
+def lerp_scalar(x: Builder, a: Value, b: Value, *, weight: Value) -> Value:
+    return lerp(x, a, b, weight)
+
+
+@pointwise(aten.lerp.Tensor)
+def lerp(x: Builder, a: Value, b: Value, weight: Value) -> Value:
+    """From the nearer end, so that weights 0 and 1 give the ends exactly."""
+    distance = b - a
+    near = x.abs(weight) < 0.5 if weight.dtype.is_complex else weight < 0.5
+    return x.select(near, a + weight * distance, b - distance * (1 - weight))
+
+
+@pointwise(aten.sign, aten.sgn)
+def sign(x: Builder, a: Value) -> Value:
+    if a.dtype is torch.bool:
+        return a
+    if a.dtype.is_complex:
+        size = x.abs(a)
+        zero = size.eq(0)
+        return x.select(zero, 0, a / x.select(zero, 1, size).to(a.dtype))
+    # NaN has no sign, it gives 0.
+    return x.select(a > 0, 1, x.select(a < 0, x.constant(-1, a.dtype), 0))
+
+
+@pointwise(aten.ceil)
+def ceil(x: Builder, a: Value) -> Value:
+    return x.ceil(a) if a.dtype.is_floating_point else a
+
+
+@pointwise(aten.floor)
+def floor(x: Builder, a: Value) -> Value:
+    return x.floor(a) if a.dtype.is_floating_point else a
+
+
+@pointwise(aten.trunc)
+def trunc(x: Builder, a: Value) -> Value:
+    return _trunc(x, a) if a.dtype.is_floating_point else a
+
+
+@pointwise(aten.frac)
+def frac(x: Builder, a: Value) -> Value:
+    return a - _trunc(x, a)
+
+
+@pointwise(aten.round)
+def round_(x: Builder, a: Value) -> Value:
+    return x.round(a) if a.dtype.is_floating_point else a
+
+
+@pointwise(aten.round.decimals, static=("decimals",))
+def round_decimals(x: Builder, a: Value, *, decimals: int) -> Value:
+    if not a.dtype.is_floating_point:
+        return a
+    scale = 10.0 ** abs(decimals)
+    return x.round(a * scale) / scale if decimals >= 0 else x.round(a / scale) * scale
+
+
+def _trunc(x: Builder, a: Value) -> Value:
+    return x.select(a < 0, x.ceil(a), x.floor(a))
+
+
+def _not_zero(x: Builder, b: Value) -> Value:
     x.check(b.eq(0), RuntimeError, "ZeroDivisionError")
-    return a / x.select(b.eq(0), 1, b)
+    return x.select(b.eq(0), 1, b)
