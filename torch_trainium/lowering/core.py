@@ -9,7 +9,7 @@ import torch
 
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
-from torch_trainium.lowering.numbers import RANDOM_PARTS, NumberArgument, Part
+from torch_trainium.lowering.numbers import RANDOM_WORDS, NumberArgument, host_value
 from torch_trainium.lowering.values import Number, Operand, Scalar, Value
 
 if TYPE_CHECKING:
@@ -84,16 +84,20 @@ class Core:
                 operand.kind, dtype
             )
             narrow = taken is not dtype
-        value = self._number_argument(operand.index, taken, "whole")
+        value = self._number_argument(NumberArgument((operand.index,), taken))
         return value.to(dtype) if narrow else value
 
-    def complement(self, operand: Operand, dtype: torch.dtype) -> Value:
-        """1 - operand, rounded once where the operand is a number: 0.001 of a 0.999."""
-        if isinstance(operand, Scalar):
-            return self._number_argument(operand.index, dtype, "complement")
-        if isinstance(operand, Value):
-            return 1 - operand.to(dtype)
-        return self.constant(1 - operand, dtype)
+    def host_number(
+        self, function: str, operands: Sequence[Scalar | Number], dtype: torch.dtype
+    ) -> Value:
+        """A function of numbers that the host computes in double precision."""
+        sources = tuple(o.index for o in operands if isinstance(o, Scalar))
+        if len(sources) == len(operands):
+            return self._number_argument(NumberArgument(sources, dtype, function))
+        if sources:
+            raise LoweringError(f"{function} takes numbers of the call or constants, not both")
+        known = [o for o in operands if not isinstance(o, Scalar)]
+        return self.constant(host_value(NumberArgument((), dtype, function), known), dtype)
 
     def draw_positions(self, count: int) -> tuple[list[Value], int]:
         """Take `count` positions of the random stream for one operator.
@@ -102,14 +106,15 @@ class Core:
         """
         first = self.positions
         self.positions += -(-count // 4) * 4
-        return [self._number_argument(-1, torch.uint32, part) for part in RANDOM_PARTS], first
+        return [
+            self._number_argument(NumberArgument((), torch.uint32, word)) for word in RANDOM_WORDS
+        ], first
 
-    def _number_argument(self, index: int, dtype: torch.dtype, part: Part) -> Value:
-        key = NumberArgument(index, dtype, part)
+    def _number_argument(self, key: NumberArgument) -> Value:
         if key not in self._numbers:
-            type_ = self.type_of(dtype, ())
+            type_ = self.type_of(key.dtype, ())
             argument = self._block.add_argument(type_, self.ir.Location.unknown())
-            self._numbers[key] = self.value(argument, dtype)
+            self._numbers[key] = self.value(argument, key.dtype)
             self.scalar_arguments.append(key)
         return self._numbers[key]
 

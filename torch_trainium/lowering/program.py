@@ -120,13 +120,13 @@ def lower_operator(call: Call) -> OperatorProgram:
         if functional is not None:
             targets, structure = _returns(overload, call.arguments, len(results))
         else:
-            targets, structure = [None] * len(results), _numbered(returned)
+            targets, structure = [None for _ in results], _numbered(returned)
         if expected is not None:
             _agree(overload, results, expected)
         placed = [
             _place(call, result, target, window)
             for result, target, window in zip(
-                results, targets, expected or [None] * len(results), strict=True
+                results, targets, expected or [None for _ in results], strict=True
             )
         ]
         outputs = []

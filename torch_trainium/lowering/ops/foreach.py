@@ -14,9 +14,11 @@ from torch_trainium.lowering.values import Number, Operand, Value
 aten = torch.ops.aten
 
 UNARY = (
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 "
-    "max neg reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc clone"
-).split()
+    *("abs", "acos", "asin", "atan", "ceil", "clone", "cos", "cosh", "erf", "erfc", "exp"),
+    *("expm1", "floor", "frac", "lgamma", "log", "log10", "log1p", "log2", "max", "neg"),
+    *("reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan"),
+    *("tanh", "trunc"),
+)
 
 # With a list, a list of numbers or one number as the second operand: the operator's overload for
 # a tensor, and that for a number.
@@ -31,12 +33,12 @@ BINARY = {
     "maximum": (aten.maximum.default, aten.clamp_min.default),
     "minimum": (aten.minimum.default, aten.clamp_max.default),
 }
-# PyTorch's own lowering of a power looks at the exponent.
+# Powers by small integers are products.
 STATIC = {"pow": ("exponent",)}
 
 
 def _unary(name: str) -> None:
-    overload = getattr(aten, name).default
+    overload = getattr(aten, name).default  # of `max` the one over all elements
 
     @lower(getattr(aten, f"_foreach_{name}"))
     def each(x: Builder, tensors: Sequence[Value]) -> list[Value]:
