@@ -20,12 +20,11 @@ NATIVE = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set
 @contextmanager
 def on_the_cpu() -> Iterator[None]:
     """Zero-dim CPU tensors are tensors like others, not numbers beside device tensors."""
-    before = calls.is_host_scalar
-    calls.is_host_scalar = lambda tensor: False
+    calls.numbers_on_cpu = False
     try:
         yield
     finally:
-        calls.is_host_scalar = before
+        calls.numbers_on_cpu = True
 
 
 class CompareWithCompiled(TorchDispatchMode):
@@ -100,7 +99,9 @@ def is_compared(func: Any, args: Any, kwargs: Any) -> bool:
     schema = func._schema
     if func.namespace not in ("aten", "prims") or schema.name.startswith("prim"):
         return False
-    if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
+    if func.is_view or torch.Tag.inplace_view in func.tags or not schema.returns:
+        return False
+    if torch.Tag.nondeterministic_seeded in func.tags:
         return False
     if any(schema.name.removeprefix("aten::").startswith(name) for name in NATIVE):
         return False
@@ -114,11 +115,13 @@ def copy_together(tree: Any) -> Any:
     """Copies of all tensors with their strides; tensors that share memory go on sharing it."""
     storages: dict[int, torch.Tensor] = {}
     copies: dict[int, torch.Tensor] = {}
+    kept: list[torch.Tensor] = []  # so that no id is given to another tensor
 
     def copy(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in copies:
+            value, original = value.resolve_conj().resolve_neg(), value
             storage = value.untyped_storage()
             if storage._cdata not in storages:
                 flat = torch.empty(0, dtype=torch.uint8).set_(storage)
@@ -130,8 +133,9 @@ def copy_together(tree: Any) -> Any:
                 value.shape,
                 value.stride(),
             )
-            made = made.conj() if value.is_conj() else made
-            copies[id(value)] = made._neg_view() if value.is_neg() else made
+            copies[id(original)] = made
+            kept.append(value)
+            return made
         return copies[id(value)]
 
     return tree_map(copy, tree)

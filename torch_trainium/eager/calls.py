@@ -2,119 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
+from torch_trainium.engines import programs
 from torch_trainium.engines.engine import ALIGNMENT_BYTES, Number, Program
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, numbers, registry
+from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering.numbers import host_values
 from torch_trainium.lowering.program import Call, OperatorProgram, Tensor, lower_operator
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
 
 NUMBERS = (bool, int, float, complex)
+# A zero-dim CPU tensor beside device tensors is a number. Without a device, it is a tensor.
+numbers_on_cpu = True
 
 
-@dataclass
+class Operator:
+    """One overload and its programs, by what they depend on.
+
+    `prepare` takes all of the overload's arguments in the schema's order.
+    """
+
+    def __init__(self, overload: Any) -> None:
+        self.overload = overload
+        self._names = [argument.name for argument in overload._schema.arguments]
+        self._dynamic = _numbers_taken_at_run(overload)
+        self._generator = self._names.index("generator") if "generator" in self._names else None
+        self._entries: dict[Any, Entry] = {}
+
+    def prepare(self, arguments: Sequence[Any]) -> Callable[[], Any]:
+        """The call, with its program looked up or compiled, ready to run.
+
+        Raises:
+            LoweringError: it cannot be expressed as a program; the message names the operator.
+
+        """
+        reader = _Reader()
+        key = tuple(map(reader.key, arguments, self._dynamic))
+        entry = self._entries.get(key)
+        if entry is None:
+            described = {
+                name: reader.describe(value, dynamic)
+                for name, value, dynamic in zip(self._names, arguments, self._dynamic, strict=True)
+            }
+            call = Call(self.overload, described, tuple(reader.numbers))
+            # A thread of its own has none of the caller's modes, guards and dispatch keys.
+            entry = self._entries[key] = _compiler().submit(_compile, call).result()
+        tensors, numbers = reader.tensors, reader.numbers
+        generator = arguments[self._generator] if self._generator is not None else None
+        return lambda: entry.run(tensors, numbers, generator)
+
+
+class _Reader:
+    """Takes arguments apart: what a program depends on, and the data it runs on."""
+
+    def __init__(self) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.numbers: list[Number] = []
+
+    def key(self, value: Any, dynamic: bool) -> Any:
+        if isinstance(value, torch.Tensor):
+            if numbers_on_cpu and value.device.type == "cpu" and value.dim() == 0 and dynamic:
+                self.numbers.append(value.item())
+                return type(self.numbers[-1]), value.dtype
+            for position, known in enumerate(self.tensors):
+                if known is value:
+                    return position
+            self.tensors.append(value)
+            return (
+                value.dtype,
+                value.shape,
+                value.stride(),
+                value.data_ptr() % ALIGNMENT_BYTES,
+            )
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, NUMBERS):
+            if dynamic:
+                self.numbers.append(value)
+                return type(value)
+            # 1, 1.0 and True are equal, as are 0.0 and -0.0; programs for them are not.
+            return type(value), repr(value)
+        if isinstance(value, (list, tuple)):
+            return tuple(self.key(item, dynamic) for item in value)
+        return None if isinstance(value, torch.Generator) else value
+
+    def describe(self, value: Any, dynamic: bool) -> Any:
+        """The same argument for the lowering; called in the same order after all keys are read."""
+        if not hasattr(self, "_described"):
+            self._described = 0
+        if isinstance(value, torch.Tensor):
+            if numbers_on_cpu and value.device.type == "cpu" and value.dim() == 0 and dynamic:
+                return self._scalar(type(value.item()), value.dtype)
+            position = next(i for i, known in enumerate(self.tensors) if known is value)
+            offset, rest = divmod(value.data_ptr() % ALIGNMENT_BYTES, value.itemsize)
+            if rest and value.numel():
+                raise LoweringError("a tensor starts between two elements of its dtype; clone() it")
+            window = Window(value.dtype, tuple(value.shape), value.stride(), offset)
+            return Tensor(position, window)
+        if dynamic and isinstance(value, NUMBERS):
+            return self._scalar(type(value), None)
+        if isinstance(value, (list, tuple)):
+            return [self.describe(item, dynamic) for item in value]
+        return None if isinstance(value, torch.Generator) else value
+
+    def _scalar(self, kind: type, dtype: torch.dtype | None) -> Scalar:
+        self._described += 1
+        return Scalar(self._described - 1, kind, dtype)
+
+
 class Entry:
     """A call's program, loaded."""
 
-    plan: OperatorProgram
-    program: Program | None
+    def __init__(self, plan: OperatorProgram, program: Program | None) -> None:
+        self._plan = plan
+        self._program = program
+        self._new = [
+            (r.window.dtype, r.window.shape, r.window.strides)
+            for r in plan.results
+            if r.written is None
+        ]
+        self._allocate = _device_allocator(self._new) if numbers_on_cpu else None
 
+    def run(
+        self,
+        tensors: list[torch.Tensor],
+        numbers: list[Number],
+        generator: torch.Generator | None = None,
+    ) -> Any:
+        """Allocate the results and run the program into them."""
+        plan = self._plan
+        device = tensors[0].device if tensors else torch.device("cpu")
+        new = iter(self._new_tensors(device))
+        offset = _host_offset() if device.type != "cpu" else 0
+        results = []
+        outputs = []
+        for result in plan.results:
+            window = result.window
+            if result.written is None:
+                tensor = next(new)
+            else:
+                tensor = tensors[result.written]
+                if result.resized:
+                    tensor.resize_(window.shape)
+                    tensor.as_strided_(window.shape, window.strides)
+            results.append(tensor)
+            if window.size:
+                outputs.append(tensor.data_ptr() - window.offset * tensor.itemsize + offset)
+        if self._program is not None:
+            inputs = [
+                tensors[position].data_ptr() // ALIGNMENT_BYTES * ALIGNMENT_BYTES + offset
+                for position in plan.inputs
+            ]
+            stream = None
+            if plan.positions:
+                stream = reserve_random(generator, device, plan.positions)
+            scalars = host_values(plan.scalars, numbers, stream)
+            error = self._program.run(inputs, scalars, outputs)
+            if error:
+                kind, message = plan.checks[error - 1]
+                raise kind(message)
+        if len(plan.returns) == 1:
+            return _pick(results, plan.returns[0])
+        return tuple(_pick(results, item) for item in plan.returns)
 
-class _Description:
-    """A call taken apart: what its program depends on, and the data it runs on."""
-
-    def __init__(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.overload = overload
-        self.tensors: list[torch.Tensor] = []
-        self.numbers: list[Number] = []
-        self.bound = dispatch.bind(overload, args, kwargs)
-        self._positions: dict[int, int] = {}
-        rules = _rules(overload)
-        self.arguments = {
-            name: self._describe(value, rules[name]) for name, value in self.bound.items()
-        }
-        self.key = (registry.qualified_name(overload), _hashable(tuple(self.arguments.values())))
-
-    def _describe(self, value: Any, is_dynamic: bool) -> Any:
-        if isinstance(value, torch.Tensor):
-            return self._tensor(value, is_dynamic)
-        if is_dynamic and isinstance(value, NUMBERS):
-            self.numbers.append(value)
-            return Scalar(len(self.numbers) - 1, type(value))
-        if isinstance(value, (list, tuple)):
-            return [self._describe(item, is_dynamic) for item in value]
-        return None if isinstance(value, torch.Generator) else value
-
-    def _tensor(self, tensor: torch.Tensor, is_dynamic: bool) -> Any:
-        if tensor.device.type == "cpu" and tensor.dim() == 0 and is_host_scalar(tensor):
-            self.numbers.append(tensor.item())
-            return Scalar(len(self.numbers) - 1, type(self.numbers[-1]), tensor.dtype)
-        position = self._positions.setdefault(id(tensor), len(self.tensors))
-        if position == len(self.tensors):
-            self.tensors.append(tensor)
-        address = tensor.data_ptr()
-        offset, rest = divmod(address % ALIGNMENT_BYTES, tensor.itemsize)
-        if rest:
-            raise LoweringError(
-                f"{registry.qualified_name(self.overload)}: a tensor starts at {address:#x}, "
-                f"between two elements of its dtype; clone() it"
-            )
-        return Tensor(position, Window(tensor.dtype, tuple(tensor.shape), tensor.stride(), offset))
-
-
-# Whether a zero-dim CPU tensor stands for a number; tests that run on the CPU say no.
-is_host_scalar: Callable[[torch.Tensor], bool] = lambda tensor: True  # noqa: E731
-
-
-def _no_random_state(generator: torch.Generator | None, positions: int) -> tuple[int, int]:
-    raise LoweringError("random numbers need a generator of a neuron device")
-
-
-# Takes positions from a generator, the device's own for None; gives its seed and the offset.
-reserve_random: Callable[[torch.Generator | None, int], tuple[int, int]] = _no_random_state
-
-
-@cache
-def _rules(overload: Any) -> dict[str, bool]:
-    """Of each argument, whether it is a number that the program takes when it runs."""
-    functional = dispatch.functional_form(overload) or overload
-    lowering = registry.find(functional)
-    rules = {}
-    for argument in overload._schema.arguments:
-        is_number = _element(argument.type) in ("number", "float", "Tensor")
-        static = lowering is None or argument.name in lowering.static
-        rules[argument.name] = is_number and not static
-    return rules
-
-
-def _element(type_: Any) -> str:
-    """The innermost type: "Tensor" of Tensor?[]."""
-    kind: str = type_.kind()
-    if kind in ("OptionalType", "ListType"):
-        return _element(type_.getElementType())
-    return {"NumberType": "number", "FloatType": "float", "TensorType": "Tensor"}.get(kind, kind)
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple(_hashable(item) for item in value)
-    if isinstance(value, Scalar):
-        return (value.index, value.kind, value.dtype)
-    if isinstance(value, NUMBERS):
-        # 1, 1.0 and True are equal, as are 0.0 and -0.0; programs for them are not.
-        return (type(value), repr(value))
-    return value
-
-
-_entries: dict[Any, Entry] = {}
+    def _new_tensors(self, device: torch.device) -> list[torch.Tensor]:
+        if self._allocate is not None and device.type != "cpu":
+            tensors: list[torch.Tensor] = self._allocate(device)
+            return tensors
+        return [
+            torch.empty_strided(shape, strides, dtype=dtype, device=device)
+            for dtype, shape, strides in self._new
+        ]
 
 
 def call(overload: Any, *args: Any, **kwargs: Any) -> Any:
@@ -125,58 +190,79 @@ def call(overload: Any, *args: Any, **kwargs: Any) -> Any:
         IndexError, RuntimeError: what the operator itself raises for its data.
 
     """
-    description = _Description(overload, args, kwargs)
-    entry = _entries.get(description.key)
-    if entry is None:
-        entry = _entries[description.key] = _compile(description)
-    return _run(entry, description)
+    bound = dispatch.bind(overload, args, kwargs)
+    return operator(overload).prepare(list(bound.values()))()
 
 
-def _compile(description: _Description) -> Entry:
-    from torch_trainium.engines import xla_cpu
+@cache
+def operator(overload: Any) -> Operator:
+    """The programs of an overload."""
+    return Operator(overload)
 
-    plan = lower_operator(
-        Call(description.overload, description.arguments, tuple(description.numbers))
-    )
+
+def _compile(call: Call) -> Entry:
+    plan = lower_operator(call)
     if plan.module is None:
         return Entry(plan, None)
-    return Entry(plan, xla_cpu.engine().compile(plan.module, plan.signature))
+    return Entry(plan, programs.load_or_compile(plan.module, plan.signature))
 
 
-def _run(entry: Entry, description: _Description) -> Any:
-    plan = entry.plan
-    tensors = description.tensors
-    results = []
-    outputs = []
-    for result in plan.results:
-        window = result.window
-        if result.written is None:
-            tensor = torch.empty_strided(
-                window.shape, window.strides, dtype=window.dtype, device=_device(tensors)
-            )
-        else:
-            tensor = tensors[result.written]
-            if result.resized:
-                tensor.resize_(window.shape)
-                tensor.as_strided_(window.shape, window.strides)
-        results.append(tensor)
-        if window.size:
-            outputs.append(tensor.data_ptr() - window.offset * tensor.itemsize)
-    if entry.program is not None:
-        inputs = [_aligned(tensors[position].data_ptr()) for position in plan.inputs]
-        generator = description.bound.get("generator")
-        stream = reserve_random(generator, plan.positions) if plan.positions else None
-        scalars = numbers.host_values(plan.scalars, description.numbers, stream)
-        error = entry.program.run(inputs, scalars, outputs)
-        if error:
-            kind, message = plan.checks[error - 1]
-            raise kind(message)
-    return tree_map(lambda p: None if p is None else results[p], plan.structure)
+@cache
+def _compiler() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="torch_trainium compiler")
 
 
-def _aligned(address: int) -> int:
-    return address - address % ALIGNMENT_BYTES
+def _pick(results: list[torch.Tensor], item: Any) -> Any:
+    if item is None:
+        return None
+    if isinstance(item, list):
+        return [_pick(results, part) for part in item]
+    return results[item]
 
 
-def _device(tensors: list[torch.Tensor]) -> torch.device:
-    return tensors[0].device if tensors else torch.device("cpu")
+def _numbers_taken_at_run(overload: Any) -> list[bool]:
+    """Of each argument, whether its numbers are the program's arguments."""
+    functional = dispatch.functional_form(overload) or overload
+    lowering = registry.find(functional)
+    return [
+        lowering is not None
+        and argument.name not in lowering.static
+        and _element(argument.type) in ("NumberType", "FloatType", "TensorType")
+        for argument in overload._schema.arguments
+    ]
+
+
+def _element(type_: Any) -> str:
+    """The kind of the innermost type: TensorType of Tensor?[]."""
+    kind: str = type_.kind()
+    return _element(type_.getElementType()) if kind in ("OptionalType", "ListType") else kind
+
+
+@cache
+def _host_offset() -> int:
+    from torch_trainium import _C
+
+    return _C.programs.host_offset()
+
+
+def _reserve_on_device(
+    generator: torch.Generator | None, device: torch.device, positions: int
+) -> tuple[int, int]:
+    from torch_trainium import _C
+
+    stream: tuple[int, int] = _C.programs.reserve_random(generator, device, positions)
+    return stream
+
+
+# Takes positions of a generator's stream, the device's own for None; gives seed and offset.
+reserve_random: Callable[[torch.Generator | None, torch.device, int], tuple[int, int]] = (
+    _reserve_on_device
+)
+
+
+def _device_allocator(
+    rows: list[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]],
+) -> Callable[[torch.device], list[torch.Tensor]] | None:
+    from torch_trainium import _C
+
+    return _C.programs.ResultTensors(rows).allocate

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import platform
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -209,7 +208,6 @@ def engine() -> XlaCpuEngine:
 @cache
 def _jaxlib() -> tuple[Any, Any]:
     """jaxlib's client and extension modules, with our custom call registered."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # no line on stderr for each client
     try:
         from jaxlib import _jax, version, xla_client  # type: ignore[attr-defined]
 

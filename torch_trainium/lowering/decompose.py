@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import registry
@@ -24,9 +24,11 @@ _depth = threading.local()
 
 
 class StandIn(torch.Tensor):
-    """A tensor without elements, over a value of the program."""
+    """A tensor without elements, over a value of the program, or a view of another stand-in."""
 
-    value: Value
+    _value: Value | None
+    _viewed: StandIn | None
+    _replay: Callable[[Value], Value]
 
     @staticmethod
     def __new__(cls, value: Value) -> StandIn:
@@ -34,8 +36,38 @@ class StandIn(torch.Tensor):
         made: StandIn = torch.Tensor._make_wrapper_subclass(
             cls, value.shape, dtype=value.dtype, device=torch.device("cpu")
         )
-        made.value = value
+        made._value = value
+        made._viewed = None
         return made
+
+    @classmethod
+    def view_of(cls, base: StandIn, value: Value, view: Callable[[Value], Value]) -> StandIn:
+        """The value that `view` gives for the base's, and goes on giving when that changes."""
+        made = cls(value)
+        made._value, made._viewed, made._replay = None, base, view
+        return made
+
+    @property
+    def value(self) -> Value:
+        """What the elements are at this point of the program."""
+        if self._viewed is not None:
+            return self._replay(self._viewed.value)
+        assert self._value is not None
+        return self._value
+
+    def write(self, value: Value) -> None:
+        """Let the elements be others from here on, and those of the base that it views."""
+        if self._viewed is None:
+            self._value = value
+            return
+        x, old = value.builder, self._viewed.value
+        places = self._replay(x.reshape(x.iota(torch.int32, [old.size]), old.shape))
+        flat = x.put_elements(
+            x.reshape(old, [old.size]),
+            [x.reshape(places, [places.size])],
+            x.reshape(value, [value.size]),
+        )
+        self._viewed.write(x.reshape(flat, old.shape))
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -59,18 +91,26 @@ class _Lowering(TorchDispatchMode):  # type: ignore[no-untyped-call]
         functional = dispatch.functional_form(func)
         values, named = tree_map(self._as_value, (tuple(args), kwargs))
         if functional is None:
-            return tree_map(_as_stand_in, dispatch.lower_call(self.x, func, values, named))
-        written = [a.name for a in func._schema.arguments if a.alias_info and a.alias_info.is_write]
-        targets = [dispatch.bind(func, args, kwargs)[name] for name in written]
-        for name in written:
-            if name not in {a.name for a in functional._schema.arguments}:
-                named.pop(name, None)
-        results = dispatch.lower_call(self.x, functional, values, named)
-        results = [results] if isinstance(results, Value) else list(results)
-        for target, result in zip(targets, results, strict=False):
-            shaped = self.x.broadcast(result, target.value.shape)
-            target.value = shaped.to(target.value.dtype)
-        return targets[0] if len(targets) == 1 else tuple(targets)
+            results = dispatch.lower_call(self.x, func, values, named)
+            if func.is_view and isinstance(args[0], StandIn) and isinstance(results, Value):
+                return StandIn.view_of(
+                    args[0],
+                    results,
+                    lambda base: dispatch.lower_call(self.x, func, (base, *values[1:]), named),
+                )
+            return tree_map(_as_stand_in, results)
+        written = dispatch.written_arguments(func)
+        bound = dispatch.bind(func, args, kwargs)
+        taken = {a.name for a in functional._schema.arguments}
+        named = {name: value for name, value in named.items() if name in taken}
+        results = tree_leaves(dispatch.lower_call(self.x, functional, values, named))
+        targets = [t for t in tree_leaves([bound[name] for name in written]) if t is not None]
+        for target, result in zip(targets, results[len(results) - len(targets) :], strict=True):
+            shaped = self.x.broadcast(result, tuple(target.shape))
+            target.write(shaped.to(target.dtype))
+        new = [_as_stand_in(result) for result in results[: len(results) - len(targets)]]
+        returned = [*new, *(bound[name] for name in written)][: len(func._schema.returns)]
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _as_value(self, argument: Any) -> Any:
         if isinstance(argument, StandIn):

@@ -84,29 +84,52 @@ def _positional_parameters(lowering: Lowering) -> int:
     return sum(p.kind in kinds for p in parameters) - 1
 
 
+# Operators that write to arguments and whose functional form goes by another name.
+_FUNCTIONAL = {
+    "prims::copy_to": ("aten", "copy", "default"),
+    "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
+}
+# What an operator writes although its schema does not say so.
+_UNDECLARED_WRITES = {"aten::native_batch_norm": ("running_mean", "running_var")}
+
+
 @cache
 def functional_form(overload: Any) -> Any | None:
     """The overload that computes the same and writes nothing: `add.Tensor` of `add_.Tensor`.
 
+    Its results are those of the overload that are new, then what the written arguments become.
     None where the overload is functional itself; raises LoweringError where there is none.
     """
     schema = overload._schema
-    if not schema.is_mutable:
+    if not written_arguments(overload):
         return None
-    kept = [a for a in schema.arguments if not (a.is_out)]
-    name = schema.name.partition("::")[2]
-    if len(kept) == len(schema.arguments):
-        name = name.removesuffix("_")
+    name = registry.qualified_name(overload)
+    if name in _FUNCTIONAL:
+        namespace, packet_name, other = _FUNCTIONAL[name]
+        return getattr(getattr(getattr(torch.ops, namespace), packet_name), other)
+    kept = [a for a in schema.arguments if not a.is_out]
     wanted = [(a.name, str(a.type)) for a in kept]
-    for packet_name in (name, f"{name}_functional"):
-        packet = getattr(getattr(torch.ops, overload.namespace), packet_name, None)
+    base = schema.name.partition("::")[2]
+    stem = base.removesuffix("_") if len(kept) == len(schema.arguments) else base
+    for candidate_name in (stem, f"{base}_functional", f"{stem}_functional"):
+        packet = getattr(getattr(torch.ops, overload.namespace), candidate_name, None)
         for other in packet.overloads() if packet is not None else ():
             candidate = getattr(packet, other)
-            if candidate._schema.is_mutable:
-                continue
-            if [(a.name, str(a.type)) for a in candidate._schema.arguments] == wanted:
+            given = [(a.name, str(a.type)) for a in candidate._schema.arguments]
+            if given == wanted and not candidate._schema.is_mutable:
                 return candidate
-    raise LoweringError(f"{registry.qualified_name(overload)} has no functional form")
+    raise LoweringError(f"{name} has no functional form")
+
+
+@cache
+def written_arguments(overload: Any) -> tuple[str, ...]:
+    """The arguments that an operator writes to."""
+    declared = [
+        a.name
+        for a in overload._schema.arguments
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+    return (*declared, *_UNDECLARED_WRITES.get(registry.qualified_name(overload), ()))
 
 
 @cache

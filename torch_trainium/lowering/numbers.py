@@ -42,12 +42,16 @@ def host_values(
         RuntimeError: the operator does not take such a number.
 
     """
-    return [
-        host_value(a, [numbers[source] for source in a.sources])
-        if a.sources
-        else RANDOM_WORDS[a.function](*(stream or (0, 0)))
-        for a in arguments
-    ]
+    values: list[Number] = []
+    for sources, dtype, function in arguments:
+        if function == "itself":
+            values.append(_convert(numbers[sources[0]], dtype))
+        elif sources:
+            taken = HOST_FUNCTIONS[function](*(numbers[source] for source in sources))
+            values.append(_convert(taken, dtype))
+        elif stream is not None:
+            values.append(RANDOM_WORDS[function](*stream))
+    return values
 
 
 def host_value(argument: NumberArgument, numbers: Sequence[Number]) -> Number:
@@ -58,12 +62,14 @@ def host_value(argument: NumberArgument, numbers: Sequence[Number]) -> Number:
 def _convert(number: Number, dtype: torch.dtype) -> Number:
     if dtype.is_complex:
         return complex(number)
-    if dtype.is_floating_point:
-        assert not isinstance(number, complex)
-        return float(number)
     if dtype is torch.bool:
         return bool(number)
-    assert not isinstance(number, complex)
+    if isinstance(number, complex):
+        number = number.real
+    if dtype.is_floating_point:
+        return float(number)
+    if isinstance(number, float) and not math.isfinite(number):
+        return 0
     return int(number)
 
 

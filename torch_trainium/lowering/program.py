@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_trainium.engines.engine import Number, Signature
 from torch_trainium.errors import LoweringError
@@ -69,8 +68,8 @@ class OperatorProgram:
         inputs: of each array it reads, the position of the tensor.
         scalars: the numbers it takes, which `numbers.host_values` computes.
         positions: how many positions of the random stream it draws from.
-        results: the operator's results; those with elements are the program's outputs, in order.
-        structure: what the operator returns: positions in `results`, in lists and tuples.
+        results: the tensors it makes or writes; those with elements are the program's outputs.
+        returns: what the operator returns: indices of results, lists of them, or None.
         checks: what the program's errors stand for, the first for error 1.
 
     """
@@ -81,7 +80,7 @@ class OperatorProgram:
     scalars: tuple[NumberArgument, ...]
     positions: int
     results: tuple[Result, ...]
-    structure: Any
+    returns: tuple[Any, ...]
     checks: tuple[tuple[type[Exception], str], ...]
 
 
@@ -93,7 +92,8 @@ def lower_operator(call: Call) -> OperatorProgram:
 
     """
     overload = call.overload
-    functional = dispatch.functional_form(overload)
+    targets = _written(overload, call.arguments)
+    functional = dispatch.functional_form(overload) if targets else None
     computed = functional or overload
     kept = {a.name for a in computed._schema.arguments}
     read = {name: value for name, value in call.arguments.items() if name in kept}
@@ -108,43 +108,39 @@ def lower_operator(call: Call) -> OperatorProgram:
 
         values = {name: map_tensors(value, as_value) for name, value in read.items()}
         # Gaps of a written window keep what they hold, so its buffer is read as well.
-        written = _written(overload, call.arguments) if functional is not None else []
-        for target in written:
+        for target in targets:
             if target.window.size and target.window.order is None:
                 as_value(target)
         try:
             returned = _apply(x, computed, values)
-        except (TypeError, ValueError, RuntimeError) as error:
+        except (TypeError, ValueError, RuntimeError, RecursionError) as error:
             raise LoweringError(f"{registry.qualified_name(overload)}: {error}") from error
-        results = [v for v in tree_leaves(returned) if isinstance(v, Value)]
-        if functional is not None:
-            targets, structure = _returns(overload, call.arguments, len(results))
-        else:
-            targets, structure = [None for _ in results], _numbered(returned)
+        flat = _flat(returned)
         if expected is not None:
-            _agree(overload, results, expected)
-        placed = [
-            _place(call, result, target, window)
-            for result, target, window in zip(
-                results, targets, expected or [None for _ in results], strict=True
-            )
-        ]
-        outputs = []
-        for value, result in zip(results, placed, strict=True):
-            if result.window.size == 0:
+            _agree(overload, flat, expected)
+        new = len(flat) - len(targets)
+        placed: list[Result] = []
+        outputs: list[Value] = []
+        for i, value in enumerate(flat):
+            if value is None:
                 continue
-            old = inputs[result.written][0] if result.written in inputs else None
-            shaped = x.broadcast(value, result.window.shape).to(result.window.dtype)
-            outputs.append((windows.write(x, shaped, result.window, old), result.window))
+            written = targets[i - new] if i >= new else None
+            result = _place(call, value, written, expected[i] if expected else None)
+            placed.append(result)
+            window = result.window
+            if window.size:
+                old = inputs[result.written][0] if result.written in inputs else None
+                shaped = x.broadcast(value, window.shape).to(window.dtype)
+                outputs.append(windows.write(x, shaped, window, old))
         tensors = _tensors(call.arguments)
         read_positions = [position for position in inputs if tensors[position].size]
         signature = Signature(
             tuple(tensors[position].buffer for position in read_positions),
             tuple(dtypes.ELEMENT_TYPES[number.dtype] for number in x.scalar_arguments),
-            tuple(window.buffer for _, window in outputs),
+            tuple(result.window.buffer for result in placed if result.window.size),
             bool(x.checks),
         )
-        module = x.finish([value for value, _ in outputs]) if outputs or x.checks else None
+        module = x.finish(outputs) if outputs or x.checks else None
     return OperatorProgram(
         module,
         signature,
@@ -152,9 +148,36 @@ def lower_operator(call: Call) -> OperatorProgram:
         tuple(x.scalar_arguments),
         x.positions,
         tuple(placed),
-        structure,
+        _returns(overload, returned, new),
         tuple(x.checks),
     )
+
+
+def _flat(returned: Any) -> list[Value | None]:
+    """The values of an operator in order, those it leaves out as None."""
+    if isinstance(returned, (list, tuple)):
+        return [value for item in returned for value in _flat(item)]
+    return [returned]
+
+
+def _returns(overload: Any, returned: Any, new: int) -> tuple[Any, ...]:
+    """Where the operator's results are among the flat ones without None."""
+    rows = iter(range(len(_flat(returned))))
+
+    def index(item: Any) -> Any:
+        if isinstance(item, (list, tuple)):
+            return [index(part) for part in item]
+        return next(rows) if item is not None else None
+
+    several = isinstance(returned, tuple)
+    indexed = [index(item) for item in returned] if several else [index(returned)]
+    schema = overload._schema
+    if not dispatch.written_arguments(overload):
+        return tuple(indexed)
+    made = [i for i, result in enumerate(schema.returns) if result.alias_info is None]
+    if len(made) == len(schema.returns):  # new results first, then what was written
+        return tuple(indexed[: len(made)])
+    return tuple(indexed[: len(schema.returns)])
 
 
 def map_tensors(argument: Any, convert: Callable[[Tensor], Any]) -> Any:
@@ -181,64 +204,14 @@ def _tensors(arguments: dict[str, Any]) -> dict[int, Window]:
 
 def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
     written: list[Tensor] = []
-    for a in _written_arguments(overload):
-        map_tensors(arguments[a.name], written.append)
+    for name in dispatch.written_arguments(overload):
+        map_tensors(arguments[name], written.append)
     return written
-
-
-def _written_arguments(overload: Any) -> list[Any]:
-    return [a for a in overload._schema.arguments if a.alias_info and a.alias_info.is_write]
-
-
-def _returns(
-    overload: Any, arguments: dict[str, Any], count: int
-) -> tuple[list[Tensor | None], Any]:
-    """Of each result of the functional form, which tensor it is; and what the operator returns.
-
-    The functional form gives what the operator returns, then what else it writes.
-    """
-    written = _written_arguments(overload)
-    targets: list[Tensor | None] = []
-
-    def take(argument: Any) -> Any:
-        def number(tensor: Tensor) -> int:
-            targets.append(tensor)
-            return len(targets) - 1
-
-        return map_tensors(arguments[argument.name], number)
-
-    returned: list[Any] = []
-    for result in overload._schema.returns:
-        same = [a for a in written if _alias(a) == _alias(result)]
-        if same:
-            written.remove(same[0])
-            returned.append(take(same[0]))
-        else:
-            targets.append(None)
-            returned.append(len(targets) - 1)
-    for argument in written:
-        take(argument)
-    if len(targets) != count:
-        raise LoweringError(
-            f"{registry.qualified_name(overload)} writes {len(targets)} tensors, "
-            f"and its functional form gives {count}"
-        )
-    structure = tuple(returned) if len(returned) > 1 else returned[0] if returned else None
-    return targets, structure
-
-
-def _alias(argument: Any) -> Any:
-    return argument.alias_info and argument.alias_info.before_set
-
-
-def _numbered(returned: Any) -> Any:
-    positions = iter(range(len(tree_leaves(returned))))
-    return tree_map(lambda value: next(positions) if isinstance(value, Value) else None, returned)
 
 
 def _infer(
     overload: Any, arguments: dict[str, Any], numbers: Sequence[Number]
-) -> list[Window] | None:
+) -> list[Window | None] | None:
     """The results as PyTorch lays them out, by its shape functions; None where it has none."""
 
     def as_meta(argument: Any) -> Any:
@@ -262,14 +235,19 @@ def _infer(
             results = overload(*positional, **named)
     except NotImplementedError:
         return None
-    flat = [r for r in tree_leaves(results) if isinstance(r, torch.Tensor)]
-    return [Window(r.dtype, tuple(r.shape), tuple(r.stride())) for r in flat]
+    return [
+        None if r is None else Window(r.dtype, tuple(r.shape), tuple(r.stride()))
+        for r in _flat(results)
+        if r is None or isinstance(r, torch.Tensor)
+    ]
 
 
-def _agree(overload: Any, results: Sequence[Value], expected: Sequence[Window]) -> None:
+def _agree(
+    overload: Any, results: Sequence[Value | None], expected: Sequence[Window | None]
+) -> None:
     """A lowering with another dtype or shape than PyTorch's is wrong, whatever it computes."""
-    given = [(v.dtype, v.shape) for v in results]
-    wanted = [(w.dtype, w.shape) for w in expected]
+    given = [v and (v.dtype, v.shape) for v in results]
+    wanted = [w and (w.dtype, w.shape) for w in expected]
     if given != wanted:
         raise LoweringError(
             f"the lowering of {registry.qualified_name(overload)} gives {given}, "
