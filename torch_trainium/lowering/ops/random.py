@@ -43,7 +43,7 @@ def _uniform(
         width = x.host_number("uniform_range", [low, high], wide)
         limit = f"below_{str(part).removeprefix('torch.')}"
         drawn = distributions.unit(x, part, count) * width + x.number(low, wide)
-        return x.minimum(drawn.to(part), x.host_number(limit, [high, low], part))
+        return x.minimum(drawn.to(part), x.host_number(limit, [high, low], wide).to(part))
 
     return _parts(x, shape, dtype, real)
 
@@ -165,14 +165,14 @@ def random_from(x: Builder, a: Value, low: int, to: int | None) -> Value:
 
 @lower(aten.randint, aten.randint.generator)
 def randint(x: Builder, high: int, size: Sequence[int], *, dtype: torch.dtype | None) -> Value:
-    return _between(x, size, dtype or torch.int64, 0, high)
+    return _between(x, size, _or_int64(dtype), 0, high)
 
 
 @lower(aten.randint.low, aten.randint.low_generator)
 def randint_low(
     x: Builder, low: int, high: int, size: Sequence[int], *, dtype: torch.dtype | None
 ) -> Value:
-    return _between(x, size, dtype or torch.int64, low, high)
+    return _between(x, size, _or_int64(dtype), low, high)
 
 
 @lower(aten.randint_like, aten.randint_like.generator)
@@ -185,6 +185,11 @@ def randint_like_low(
     x: Builder, a: Value, low: int, high: int, *, dtype: torch.dtype | None
 ) -> Value:
     return _between(x, a.shape, dtype or a.dtype, low, high)
+
+
+def _or_int64(dtype: torch.dtype | int | None) -> torch.dtype:
+    # Where it is not given, schemas have the number of the dtype.
+    return dtype if isinstance(dtype, torch.dtype) else torch.int64
 
 
 def _between(
@@ -329,7 +334,7 @@ def randperm(x: Builder, n: int, *, dtype: torch.dtype | None) -> Value:
         return (h1 < h2) | (h1.eq(h2) & (l1 < l2))
 
     index = x.sort([high, low, x.iota(torch.int32, [n])], 0, before)[2]
-    return _rounded(index, dtype or torch.int64)
+    return _rounded(index, _or_int64(dtype))
 
 
 @lower(aten.multinomial)
