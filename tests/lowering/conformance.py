@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.conformance.case import Case, Result, Skip
@@ -36,7 +36,14 @@ DTYPES = ("float32",)
 
 @cache
 def operators() -> dict[str, OpInfo]:
-    return {op.full_name: op for op in op_db}
+    lists = [
+        invocations.foreach_unary_op_db,
+        invocations.foreach_binary_op_db,
+        invocations.foreach_pointwise_op_db,
+        invocations.foreach_reduce_op_db,
+        invocations.foreach_other_op_db,
+    ]
+    return {op.full_name: op for ops in [invocations.op_db, *lists] for op in ops}
 
 
 def run(max_samples: int, case: Case, result: Result) -> None:
@@ -46,6 +53,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
     if dtype not in op.supported_dtypes("cpu"):
         raise Skip("PyTorch's CPU has no such dtype")
     grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
+    grad = grad and not op.name.startswith("_foreach")  # its gradients are those of the members
     torch.manual_seed(0)
     with CompareWithCompiled() as mode:
         for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
@@ -53,6 +61,8 @@ def run(max_samples: int, case: Case, result: Result) -> None:
             if max_samples and result.samples > max_samples:
                 break
             _run_sample(op, sample, grad)
+            if op.name.startswith("_foreach") and op.inplace_variant is not None and not grad:
+                _run_in_place(op, sample)
     for overload, problems in mode.failed.items():
         result.fail(f"{overload} ({len(problems)} times): {problems[0][:600]}")
     for overload, problem in mode.unsupported.items():
@@ -79,6 +89,13 @@ def _run_sample(op: OpInfo, sample: Any, grad: bool) -> None:
             torch.autograd.backward(outputs, [torch.ones_like(o) for o in outputs])
     except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError):
         return  # the CPU itself refuses this sample
+
+
+def _run_in_place(op: OpInfo, sample: Any) -> None:
+    try:
+        op.inplace_variant(sample.input, *sample.args, **sample.kwargs)
+    except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError):
+        return
 
 
 def main() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -14,6 +13,7 @@ from torch_trainium.engines import programs
 from torch_trainium.engines.engine import ALIGNMENT_BYTES, Number, Program
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering.numbers import host_values
 from torch_trainium.lowering.program import (
     Call,
     Given,
@@ -39,6 +39,7 @@ class Operator:
         self.overload = overload
         self._names = [argument.name for argument in overload._schema.arguments]
         self._dynamic = _numbers_taken_at_run(overload)
+        self._generator = self._names.index("generator") if "generator" in self._names else None
         self.entries: dict[Any, Entry] = {}
 
     def prepare(self, arguments: Sequence[Any]) -> Callable[[], Any]:
@@ -60,7 +61,8 @@ class Operator:
             # A thread of its own has none of the caller's modes, guards and dispatch keys.
             entry = self.entries[key] = _compiler().submit(_compile, call).result()
         tensors, numbers = reader.tensors, reader.numbers
-        return lambda: entry.run(tensors, numbers)
+        generator = arguments[self._generator] if self._generator is not None else None
+        return lambda: entry.run(tensors, numbers, generator)
 
 
 class _Reader:
@@ -95,7 +97,7 @@ class _Reader:
             return type(value), repr(value)
         if isinstance(value, (list, tuple)):
             return tuple(self.key(item, dynamic) for item in value)
-        return value
+        return None if isinstance(value, torch.Generator) else value
 
     def describe(self, value: Any, dynamic: bool) -> Any:
         """The same argument for the lowering; called in the same order after all keys are read."""
@@ -114,7 +116,7 @@ class _Reader:
             return self._scalar(type(value), None)
         if isinstance(value, (list, tuple)):
             return [self.describe(item, dynamic) for item in value]
-        return value
+        return None if isinstance(value, torch.Generator) else value
 
     def _scalar(self, kind: type, dtype: torch.dtype | None) -> Scalar:
         self._described += 1
@@ -134,7 +136,12 @@ class Entry:
         ]
         self._allocate = _device_allocator(self._new) if numbers_on_cpu else None
 
-    def run(self, tensors: list[torch.Tensor], numbers: list[Number]) -> Any:
+    def run(
+        self,
+        tensors: list[torch.Tensor],
+        numbers: list[Number],
+        generator: torch.Generator | None = None,
+    ) -> Any:
         """Allocate the results and run the program into them."""
         plan = self.plan
         device = tensors[0].device if tensors else torch.device("cpu")
@@ -159,7 +166,10 @@ class Entry:
                 tensors[position].data_ptr() // ALIGNMENT_BYTES * ALIGNMENT_BYTES + offset
                 for position in plan.inputs
             ]
-            scalars = [as_number(numbers[index], dtype) for index, dtype in plan.scalars]
+            stream = None
+            if plan.positions:
+                stream = reserve_random(generator, device, plan.positions)
+            scalars = host_values(plan.scalars, numbers, stream)
             error = self.program.run(inputs, scalars, outputs)
             if error:
                 kind, message = plan.checks[error - 1]
@@ -194,21 +204,6 @@ def call(overload: Any, *args: Any, **kwargs: Any) -> Any:
 def operator(overload: Any) -> Operator:
     """The programs of an overload."""
     return Operator(overload)
-
-
-def as_number(number: Number, dtype: torch.dtype) -> Number:
-    """A number as a program takes it, converted as PyTorch converts."""
-    if dtype.is_complex:
-        return complex(number)
-    if dtype is torch.bool:
-        return bool(number)
-    if isinstance(number, complex):
-        number = number.real
-    if dtype.is_floating_point:
-        return float(number)
-    if isinstance(number, float) and not math.isfinite(number):
-        return 0
-    return int(number)
 
 
 def _compile(call: Call) -> Entry:
@@ -261,6 +256,21 @@ def _host_offset() -> int:
     from torch_trainium import _C
 
     return _C.programs.host_offset()
+
+
+def _reserve_on_device(
+    generator: torch.Generator | None, device: torch.device, positions: int
+) -> tuple[int, int]:
+    from torch_trainium import _C
+
+    stream: tuple[int, int] = _C.programs.reserve_random(generator, device, positions)
+    return stream
+
+
+# Takes positions of a generator's stream, the device's own for None; gives seed and offset.
+reserve_random: Callable[[torch.Generator | None, torch.device, int], tuple[int, int]] = (
+    _reserve_on_device
+)
 
 
 def _device_allocator(

@@ -9,6 +9,7 @@ import torch
 
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
+from torch_trainium.lowering.numbers import RANDOM_WORDS, NumberArgument, host_value
 from torch_trainium.lowering.values import Number, Operand, Scalar, Value
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ class Core:
     """A StableHLO function `main` that grows operation by operation.
 
     Attributes:
-        scalar_arguments: of each number the program takes, which of the call's and in what dtype.
+        scalar_arguments: the numbers that the program takes.
+        positions: how many random positions it has drawn from so far.
         checks: the exceptions that a program's error stands for, the first for error 1.
 
     """
@@ -45,8 +47,9 @@ class Core:
         self._main = main
         self._types: dict[tuple[torch.dtype, tuple[int, ...]], Any] = {}
         self._elements: dict[torch.dtype, Any] = {}
-        self._numbers: dict[tuple[int, torch.dtype], Value] = {}
-        self.scalar_arguments: list[tuple[int, torch.dtype]] = []
+        self._numbers: dict[NumberArgument, Value] = {}
+        self.scalar_arguments: list[NumberArgument] = []
+        self.positions = 0
         self.checks: list[tuple[type[Exception], str]] = []
         self._errors: list[Value] = []
         self._entered: list[Any] = []
@@ -81,13 +84,39 @@ class Core:
                 operand.kind, dtype
             )
             narrow = taken is not dtype
-        key = (operand.index, taken)
+        value = self._number_argument(NumberArgument((operand.index,), taken))
+        return value.to(dtype) if narrow else value
+
+    def host_number(
+        self, function: str, operands: Sequence[Scalar | Number], dtype: torch.dtype
+    ) -> Value:
+        """A function of numbers that the host computes in double precision."""
+        sources = tuple(o.index for o in operands if isinstance(o, Scalar))
+        if len(sources) == len(operands):
+            return self._number_argument(NumberArgument(sources, dtype, function))
+        if sources:
+            raise LoweringError(f"{function} takes numbers of the call or constants, not both")
+        known = [o for o in operands if not isinstance(o, Scalar)]
+        return self.constant(host_value(NumberArgument((), dtype, function), known), dtype)
+
+    def draw_positions(self, count: int) -> tuple[list[Value], int]:
+        """Take `count` positions of the random stream for one operator.
+
+        Returns the words of seed and offset, 32 bits each, and the first position after the offset.
+        """
+        first = self.positions
+        self.positions += -(-count // 4) * 4
+        return [
+            self._number_argument(NumberArgument((), torch.uint32, word)) for word in RANDOM_WORDS
+        ], first
+
+    def _number_argument(self, key: NumberArgument) -> Value:
         if key not in self._numbers:
-            type_ = self.type_of(taken, ())
+            type_ = self.type_of(key.dtype, ())
             argument = self._block.add_argument(type_, self.ir.Location.unknown())
-            self._numbers[key] = self.value(argument, taken)
+            self._numbers[key] = self.value(argument, key.dtype)
             self.scalar_arguments.append(key)
-        return self._numbers[key].to(dtype) if narrow else self._numbers[key]
+        return self._numbers[key]
 
     def constant(self, number: Number, dtype: torch.dtype, shape: Sequence[int] = ()) -> Value:
         """An array with one number everywhere."""

@@ -12,6 +12,7 @@ from torch_trainium.engines.engine import Number, Signature
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, dtypes, registry, windows
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.numbers import NumberArgument
 from torch_trainium.lowering.values import Scalar, Value
 from torch_trainium.lowering.windows import Window
 
@@ -72,7 +73,8 @@ class OperatorProgram:
         module: StableHLO, or None where there is nothing to compute.
         signature: the arrays it takes and gives.
         inputs: of each array it reads, the position of the tensor.
-        scalars: of each number it takes, which of the call's and in what dtype.
+        scalars: the numbers it takes, which `numbers.host_values` computes.
+        positions: how many positions of the random stream it draws from.
         results: the tensors it makes or writes; those with elements are the program's outputs.
         returns: what the operator returns: indices of results, lists of them, `Given`, or None.
         checks: what the program's errors stand for, the first for error 1.
@@ -82,7 +84,8 @@ class OperatorProgram:
     module: bytes | None
     signature: Signature
     inputs: tuple[int, ...]
-    scalars: tuple[tuple[int, torch.dtype], ...]
+    scalars: tuple[NumberArgument, ...]
+    positions: int
     results: tuple[Result, ...]
     returns: tuple[Any, ...]
     checks: tuple[tuple[type[Exception], str], ...]
@@ -140,7 +143,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         read_positions = [position for position in inputs if tensors[position].size]
         signature = Signature(
             tuple(tensors[position].buffer for position in read_positions),
-            tuple(dtypes.ELEMENT_TYPES[dtype] for _, dtype in x.scalar_arguments),
+            tuple(dtypes.ELEMENT_TYPES[number.dtype] for number in x.scalar_arguments),
             tuple(result.window.buffer for result in placed if result.window.size),
             bool(x.checks),
         )
@@ -150,6 +153,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         signature,
         tuple(read_positions),
         tuple(x.scalar_arguments),
+        x.positions,
         tuple(placed),
         _returns(overload, returned, new),
         tuple(x.checks),

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import torch
 
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.elementwise import broadcast_shape
 from torch_trainium.lowering.registry import lower
@@ -20,7 +19,7 @@ from torch_trainium.lowering.values import Value
 
 aten = torch.ops.aten
 
-LinAlgError: type[Exception] = torch.linalg.LinAlgError
+LinAlgError: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 
 # Batches and transposes

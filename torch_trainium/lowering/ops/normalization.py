@@ -352,7 +352,8 @@ def group_norm(
     channels = x.reshape((grouped - mean) * rstd, [n, c, pixels])
     rows = [v if v is None else x.reshape(v, [1, c, 1]) for v in (weight, bias)]
     result = x.reshape(_scaled(channels, rows[0], rows[1]), a.shape).to(a.dtype)
-    return result, *(x.reshape(v, [n, groups]).to(a.dtype) for v in (mean, rstd))
+    mean, rstd = (x.reshape(v, [n, groups]).to(a.dtype) for v in (mean, rstd))
+    return result, mean, rstd
 
 
 @lower(aten.native_group_norm_backward)

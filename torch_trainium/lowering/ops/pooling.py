@@ -59,8 +59,9 @@ def _windows(
     def every(numbers: Sequence[int]) -> list[int]:
         return list(numbers) * (spatial if len(numbers) == 1 else 1)
 
-    sides = [every(numbers) for numbers in (kernel, stride or kernel, padding, dilation)]
-    return Windows(*sides, ceil_mode)
+    return Windows(
+        every(kernel), every(stride or kernel), every(padding), every(dilation), ceil_mode
+    )
 
 
 # Maxima
