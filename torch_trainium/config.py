@@ -14,6 +14,7 @@ from torch_trainium.hardware.profiles import DEFAULT_PROFILE, profile_names
 
 PREFIX = "TORCH_TRAINIUM_"
 EAGER_MODES = ("host", "compiled")
+FALLBACK_POLICIES = ("allow", "warn", "error")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 logger = logging.getLogger("torch_trainium")
@@ -45,6 +46,12 @@ def _log_level(text: str) -> str:
 def _eager(text: str) -> str:
     if text not in EAGER_MODES:
         raise ValueError(f"use one of {', '.join(EAGER_MODES)}")
+    return text
+
+
+def _fallback(text: str) -> str:
+    if text not in FALLBACK_POLICIES:
+        raise ValueError(f"use one of {', '.join(FALLBACK_POLICIES)}")
     return text
 
 
@@ -109,6 +116,14 @@ VARIABLES = (
         "How eager operators run on the emulated device: host, by PyTorch's CPU kernels; compiled, "
         "each as a program of its own, as on hardware.",
         _eager,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_FALLBACK",
+        "policy",
+        "warn",
+        "What happens in compiled mode where an operator has no program: it runs on the CPU "
+        "(allow), warns the first time (warn), or raises (error).",
+        _fallback,
     ),
     Variable(
         "TORCH_TRAINIUM_CACHE",

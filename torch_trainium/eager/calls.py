@@ -41,6 +41,7 @@ class Operator:
         self._dynamic = _numbers_taken_at_run(overload)
         self._generator = self._names.index("generator") if "generator" in self._names else None
         self.entries: dict[Any, Entry] = {}
+        self.refused: dict[Any, LoweringError] = {}
 
     def prepare(self, arguments: Sequence[Any]) -> Callable[[], Any]:
         """The call, with its program looked up or compiled, ready to run.
@@ -53,13 +54,20 @@ class Operator:
         key = tuple(map(reader.key, arguments, self._dynamic))
         entry = self.entries.get(key)
         if entry is None:
+            if key in self.refused:
+                raise self.refused[key].with_traceback(None)
             described = {
                 name: reader.describe(value, dynamic)
                 for name, value, dynamic in zip(self._names, arguments, self._dynamic, strict=True)
             }
             call = Call(self.overload, described, tuple(reader.numbers))
             # A thread of its own has none of the caller's modes, guards and dispatch keys.
-            entry = self.entries[key] = _compiler().submit(_compile, call).result()
+            try:
+                entry = _compiler().submit(_compile, call).result()
+            except LoweringError as error:
+                self.refused[key] = error
+                raise
+            self.entries[key] = entry
         tensors, numbers = reader.tensors, reader.numbers
         generator = arguments[self._generator] if self._generator is not None else None
         return lambda: entry.run(tensors, numbers, generator)

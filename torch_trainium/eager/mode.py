@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
 from torch_trainium import _C
-from torch_trainium.eager import calls
+from torch_trainium.eager import calls, fallbacks
+from torch_trainium.errors import LoweringError
 
 
 class EagerMode(enum.StrEnum):
@@ -61,4 +63,20 @@ def _programs_of(name: str) -> Callable[[Sequence[Any]], Callable[[], Any] | Non
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-    return calls.operator(found).prepare
+    try:
+        prepare = calls.operator(found).prepare
+    except LoweringError as refusal:  # whatever its arguments are
+        return partial(_refuse, name, refusal)
+
+    def prepared(arguments: Sequence[Any]) -> Callable[[], Any] | None:
+        try:
+            return prepare(arguments)
+        except LoweringError as refusal:
+            _refuse(name, refusal, arguments)
+            return None
+
+    return prepared
+
+
+def _refuse(name: str, refusal: LoweringError, arguments: Sequence[Any]) -> None:
+    fallbacks.fall_back(name, refusal)

@@ -198,9 +198,7 @@ class Core:
         """The MLIR element type."""
         known = self._elements.get(dtype)
         if known is None:
-            if dtype not in dtypes.ELEMENT_TYPES:
-                raise LoweringError(f"StableHLO has no {str(dtype).removeprefix('torch.')}")
-            known = self.ir.Type.parse(dtypes.ELEMENT_TYPES[dtype], self._context)
+            known = self.ir.Type.parse(dtypes.element_type(dtype), self._context)
             self._elements[dtype] = known
         return known
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from torch_trainium.errors import LoweringError
+
 ELEMENT_TYPES = {
     torch.bool: "i1",
     torch.uint8: "ui8",
@@ -39,6 +41,17 @@ _COMPLEX_OF = {
     torch.float32: torch.complex64,
     torch.float64: torch.complex128,
 }
+
+
+def element_type(dtype: torch.dtype) -> str:
+    """The name of StableHLO's element type; raises LoweringError where it has none."""
+    name = ELEMENT_TYPES.get(dtype)
+    if name is None:
+        raise LoweringError(
+            f"programs have no {str(dtype).removeprefix('torch.')}; convert the tensor to a dtype "
+            "they have"
+        )
+    return name
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,15 +114,13 @@ def lower_operator(call: Call) -> OperatorProgram:
                 inputs[argument.position] = windows.read(x, argument.window)
             return inputs[argument.position][1]
 
-        values = {name: map_tensors(value, as_value) for name, value in read.items()}
-        # Gaps of a written window keep what they hold, so its buffer is read as well.
-        for target in targets:
-            if target.window.size and target.window.order is None:
-                as_value(target)
-        try:
+        with _naming(overload, x.ir.MLIRError):
+            values = {name: map_tensors(value, as_value) for name, value in read.items()}
+            # Gaps of a written window keep what they hold, so its buffer is read as well.
+            for target in targets:
+                if target.window.size and target.window.order is None:
+                    as_value(target)
             returned = _apply(x, computed, values)
-        except (TypeError, ValueError, RuntimeError, RecursionError) as error:
-            raise LoweringError(f"{registry.qualified_name(overload)}: {error}") from error
         flat = _flat(returned)
         if expected is not None:
             _agree(overload, flat, expected)
@@ -143,7 +142,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         read_positions = [position for position in inputs if tensors[position].size]
         signature = Signature(
             tuple(tensors[position].buffer for position in read_positions),
-            tuple(dtypes.ELEMENT_TYPES[number.dtype] for number in x.scalar_arguments),
+            tuple(dtypes.element_type(number.dtype) for number in x.scalar_arguments),
             tuple(result.window.buffer for result in placed if result.window.size),
             bool(x.checks),
         )
@@ -158,6 +157,20 @@ def lower_operator(call: Call) -> OperatorProgram:
         _returns(overload, returned, new),
         tuple(x.checks),
     )
+
+
+@contextmanager
+def _naming(overload: Any, malformed: type[Exception]) -> Iterator[None]:
+    """Whatever a lowering cannot do is a LoweringError that names the operator."""
+    name = registry.qualified_name(overload)
+    try:
+        yield
+    except LoweringError as error:
+        if name in str(error):
+            raise
+        raise LoweringError(f"{name}: {error}") from error
+    except (TypeError, ValueError, RuntimeError, RecursionError, malformed) as error:
+        raise LoweringError(f"{name}: {error}") from error
 
 
 def _flat(returned: Any) -> list[Any]:

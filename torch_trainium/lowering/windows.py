@@ -61,7 +61,7 @@ class Window:
     @property
     def buffer(self) -> Buffer:
         """The dense array that a program reads or writes for this tensor."""
-        element = dtypes.ELEMENT_TYPES[self.dtype]
+        element = dtypes.element_type(self.dtype)
         order = self.order
         if order is None:
             return Buffer(element, (self.span,))
