@@ -129,7 +129,7 @@ def test_dropout(dtype: torch.dtype, p: float) -> None:
 
 
 def test_numbers_that_no_distribution_has_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="std >= 0.0, but found std -1"):
+    with pytest.raises(RuntimeError, match=r"std >= 0\.0, but found std -1"):
         calls.call(aten.normal_.default, torch.empty(4), 0.0, -1.0)
     with pytest.raises(RuntimeError, match=r"p to be in \[0, 1\], but got p=2"):
         calls.call(aten.bernoulli_.float, torch.empty(4), 2.0)
