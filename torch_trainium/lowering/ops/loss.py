@@ -25,7 +25,7 @@ def cdist(x: Builder, a: Value, b: Value, p: float, compute_mode: int | None) ->
 def cdist_backward(x: Builder, grad: Value, a: Value, b: Value, p: float, distance: Value) -> Value:
     difference = _between_rows(x, a, b)
     each = _norm_gradient(x, difference, x.unsqueeze(grad, -1), x.unsqueeze(distance, -1), p)
-    return x.broadcast(x.sum(each, [-2]), a.shape)
+    return x.sum(each, [-2])
 
 
 def _between_rows(x: Builder, a: Value, b: Value) -> Value:

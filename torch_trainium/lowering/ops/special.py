@@ -25,10 +25,38 @@ aten = torch.ops.aten
     result="float",
 )
 def zeta(x: Builder, a: Value, b: Value) -> Value:
+    """The sum of (b + k) ** -a: term by term up to 9, then by the Euler-Maclaurin formula."""
     a, b = x.broadcast_together(a, b)
-    value = x.emit(x.chlo.ZetaOp(a.ir, b.ir), a.dtype)
     at_pole = (b <= 0) & b.eq(x.floor(b))
+    start = x.select(at_pole | (a <= 1), _FAR, b)
+    zero = x.constant(0, a.dtype, a.shape)
+
+    def step(a: Value, at: Value, total: Value) -> list[Value]:
+        near = at <= _FAR
+        total = x.select(near, total + x.power(at, -a), total)
+        return [a, x.select(near, at + 1, at), total]
+
+    state = [a, start, zero]
+    _, end, head = x.while_(state, lambda a, at, total: x.any(at <= _FAR), step)
+    value = head + _zeta_tail(x, a, end)
     return x.select(a < 1, math.nan, x.select(a.eq(1) | at_pole, math.inf, value))
+
+
+# Where the tail's series has the precision of float64.
+_FAR = 9
+
+# Bernoulli numbers B(2k) over factorials of 2k.
+_BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
+
+
+def _zeta_tail(x: Builder, a: Value, at: Value) -> Value:
+    power = x.power(at, -a)
+    total = power * at / (a - 1) + power * 0.5
+    factor = a * power / at
+    for k, bernoulli in enumerate(_BERNOULLI):
+        total = total + factor * bernoulli
+        factor = factor * (a + (2 * k + 1)) * (a + (2 * k + 2)) / (at * at)
+    return total
 
 
 @lower(aten.polygamma)
