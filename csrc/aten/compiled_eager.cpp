@@ -152,7 +152,8 @@ class Quiet final : public c10::WarningHandler {
 
 void set_program_provider(std::shared_ptr<ProgramProvider> provider) {
   static std::mutex mutex;
-  static std::unique_ptr<torch::Library> library;
+  // Never destroyed: its kernels hold Python objects, which outlive Python otherwise.
+  static auto& library = *new std::unique_ptr<torch::Library>;
   const std::lock_guard lock(mutex);
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);

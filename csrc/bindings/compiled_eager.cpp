@@ -32,11 +32,16 @@ using torch::jit::Stack;
   throw std::move(raised);
 }
 
-// Objects are dropped on threads that may not hold the GIL.
+// Objects are dropped on threads that may not hold the GIL, and by the dispatcher at
+// the very end, when there is no Python any more.
 class Held {
  public:
   explicit Held(py::object object) : object_(std::move(object)) {}
   ~Held() {
+    if (Py_IsInitialized() == 0) {
+      object_.release();
+      return;
+    }
     const py::gil_scoped_acquire gil;
     object_ = py::object();
   }

@@ -13,6 +13,7 @@ import json
 import sys
 import warnings
 from collections import Counter
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,12 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.conformance.case import Case, Result, Skip
 from tests.conformance.pool import run_cases
+from torch_trainium.errors import LoweringError
+from torch_trainium.lowering import dispatch, registry
 
 from .compare import CompareWithCompiled
+
+DATA = Path(__file__).resolve().parents[2] / "torch_trainium" / "lowering" / "data"
 
 DTYPES = ("float32",)
 
@@ -67,6 +72,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
             "passed": mode.passed,
             "failed": {k: len(v) for k, v in mode.failed.items()},
             "unsupported": mode.unsupported,
+            "operations": {name: sorted(used) for name, used in mode.operations.items()},
         }
     )
 
@@ -99,11 +105,10 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=0, help="at most so many of each operator")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--overload", default="*", help="report only overloads like this")
+    parser.add_argument("--write-table", action="store_true", help="write lowering/data")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    from torch_trainium.lowering import registry
-
     registry.table()
     names = [
         name
@@ -113,6 +118,7 @@ def main() -> int:
     cases = [Case("lowering", name, "op", dtype) for name in names for dtype in options.dtypes]
     totals: dict[str, Counter[str]] = {}
     results = []
+    proofs: dict[str, list[str] | str] = {}
     runner = partial(run, options.samples)
     for result in run_cases(cases, runner, jobs=options.jobs, chunk_size=8):
         results.append(result)
@@ -120,7 +126,10 @@ def main() -> int:
             if fnmatch.fnmatch(failure.partition(" ")[0], options.overload):
                 print(f"{result.case.name} {result.case.dtype}: {failure}", flush=True)
         if result.reason.startswith("{"):
-            for status, overloads in json.loads(result.reason).items():
+            found = json.loads(result.reason)
+            merge_proofs(proofs, found)
+            for status in ("passed", "failed", "unsupported"):
+                overloads = found[status]
                 for overload in overloads:
                     totals.setdefault(overload, Counter())[status] += 1
     clean = sum(set(counts) == {"passed"} for counts in totals.values())
@@ -131,7 +140,24 @@ def main() -> int:
     print(f"{len(missing)} unsupported somewhere: {' '.join(missing)}")
     if options.json is not None:
         options.json.write_text(json.dumps([result.to_json() for result in results]))
+    if options.write_table:
+        text = json.dumps(proofs, indent=0, sort_keys=True)
+        (DATA / "emitted.json").write_text(text + "\n", encoding="utf-8")
     return 1 if failing or missing else 0
+
+
+def merge_proofs(proofs: dict[str, list[str] | str], found: dict[str, Any]) -> None:
+    """Add one case's findings, by functional overload: operations used, or why there are none."""
+    for name, used in found["operations"].items():
+        known = proofs.get(name, [])
+        if not isinstance(known, str):
+            proofs[name] = sorted({*known, *used})
+    for name, problem in found["unsupported"].items():
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        found_overload = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        with suppress(LoweringError):
+            found_overload = dispatch.functional_form(found_overload) or found_overload
+        proofs[registry.qualified_name(found_overload)] = problem.partition(" (")[0]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,13 @@ from torch_trainium.engines.engine import ALIGNMENT_BYTES, Number, Program
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
 from torch_trainium.lowering.numbers import host_values
-from torch_trainium.lowering.program import Call, OperatorProgram, Tensor, lower_operator
+from torch_trainium.lowering.program import (
+    Call,
+    Given,
+    OperatorProgram,
+    Tensor,
+    lower_operator,
+)
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
 
@@ -34,7 +40,7 @@ class Operator:
         self._names = [argument.name for argument in overload._schema.arguments]
         self._dynamic = _numbers_taken_at_run(overload)
         self._generator = self._names.index("generator") if "generator" in self._names else None
-        self._entries: dict[Any, Entry] = {}
+        self.entries: dict[Any, Entry] = {}
 
     def prepare(self, arguments: Sequence[Any]) -> Callable[[], Any]:
         """The call, with its program looked up or compiled, ready to run.
@@ -45,7 +51,7 @@ class Operator:
         """
         reader = _Reader()
         key = tuple(map(reader.key, arguments, self._dynamic))
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         if entry is None:
             described = {
                 name: reader.describe(value, dynamic)
@@ -53,7 +59,7 @@ class Operator:
             }
             call = Call(self.overload, described, tuple(reader.numbers))
             # A thread of its own has none of the caller's modes, guards and dispatch keys.
-            entry = self._entries[key] = _compiler().submit(_compile, call).result()
+            entry = self.entries[key] = _compiler().submit(_compile, call).result()
         tensors, numbers = reader.tensors, reader.numbers
         generator = arguments[self._generator] if self._generator is not None else None
         return lambda: entry.run(tensors, numbers, generator)
@@ -121,8 +127,8 @@ class Entry:
     """A call's program, loaded."""
 
     def __init__(self, plan: OperatorProgram, program: Program | None) -> None:
-        self._plan = plan
-        self._program = program
+        self.plan = plan
+        self.program = program
         self._new = [
             (r.window.dtype, r.window.shape, r.window.strides)
             for r in plan.results
@@ -137,7 +143,7 @@ class Entry:
         generator: torch.Generator | None = None,
     ) -> Any:
         """Allocate the results and run the program into them."""
-        plan = self._plan
+        plan = self.plan
         device = tensors[0].device if tensors else torch.device("cpu")
         new = iter(self._new_tensors(device))
         offset = _host_offset() if device.type != "cpu" else 0
@@ -155,7 +161,7 @@ class Entry:
             results.append(tensor)
             if result.is_output:
                 outputs.append(tensor.data_ptr() - window.offset * tensor.itemsize + offset)
-        if self._program is not None:
+        if self.program is not None:
             inputs = [
                 tensors[position].data_ptr() // ALIGNMENT_BYTES * ALIGNMENT_BYTES + offset
                 for position in plan.inputs
@@ -164,7 +170,7 @@ class Entry:
             if plan.positions:
                 stream = reserve_random(generator, device, plan.positions)
             scalars = host_values(plan.scalars, numbers, stream)
-            error = self._program.run(inputs, scalars, outputs)
+            error = self.program.run(inputs, scalars, outputs)
             if error:
                 kind, message = plan.checks[error - 1]
                 raise kind(message)
@@ -204,7 +210,12 @@ def _compile(call: Call) -> Entry:
     plan = lower_operator(call)
     if plan.module is None:
         return Entry(plan, None)
-    return Entry(plan, programs.load_or_compile(plan.module, plan.signature))
+    return Entry(
+        plan,
+        programs.program_cache().get(
+            plan.module, plan.signature, registry.qualified_name(call.overload)
+        ),
+    )
 
 
 @cache
@@ -217,6 +228,8 @@ def _pick(results: list[torch.Tensor], item: Any) -> Any:
         return None
     if isinstance(item, list):
         return [_pick(results, part) for part in item]
+    if isinstance(item, Given):
+        return item.number
     return results[item]
 
 

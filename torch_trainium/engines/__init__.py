@@ -1,9 +1,9 @@
 """What runs programs: engines, which compile StableHLO and run it on raw addresses.
 
-    engine       the interface every engine has
-    programs     the programs of this process
-    xla_cpu      programs on the host, by XLA's CPU compiler
-    mlir         jaxlib's MLIR
+engine       the interface every engine has
+programs     the programs of this process
+xla_cpu      programs on the host, by XLA's CPU compiler
+mlir         jaxlib's MLIR
 """
 
 import os

@@ -144,6 +144,15 @@ class Core:
         splat = ir.DenseElementsAttr.get_splat(type_, attribute)
         return self.emit(self.hlo.ConstantOp(splat), dtype)
 
+    def vector(self, numbers: Sequence[Number], dtype: torch.dtype) -> Value:
+        """A one-dimensional array of these numbers, real ones or integers."""
+        import numpy
+
+        array: Any = numpy.array(numbers, dtype=str(dtype).removeprefix("torch."))
+        type_ = self.type_of(dtype, array.shape)
+        elements = self.ir.DenseElementsAttr.get(array, type=type_.element_type)
+        return self.emit(self.hlo.ConstantOp(elements), dtype)
+
     def check(self, failed: Value, error: type[Exception], message: str) -> None:
         """Let the program raise `error` where any element of `failed` is true."""
         builder: Any = self

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from torch_trainium.lowering.contractions import Contractions
+from torch_trainium.lowering.elementwise import broadcast_shape
 from torch_trainium.lowering.reductions import Combine
 from torch_trainium.lowering.values import Value
 
@@ -60,6 +61,8 @@ class Indexing(Contractions):
         The dimensions of `index` take the place of `dim`.
         """
         dim = self.dimension(a, dim)
+        if not a.size or not index.size:
+            return self.constant(0, a.dtype, [*a.shape[:dim], *index.shape, *a.shape[dim + 1 :]])
         sizes = [1 if d == dim else n for d, n in enumerate(a.shape)]
         inserted = range(dim, dim + index.rank)
         return self.gather(
@@ -73,7 +76,11 @@ class Indexing(Contractions):
 
     def take_elements(self, a: Value, indices: Sequence[Value]) -> Value:
         """Elements of `a`, one index for each of its dimensions, all of one shape."""
-        vectors = self.stack(self.broadcast_together(*indices), dim=indices[0].rank)
+        if not a.size or not indices:
+            shape = broadcast_shape(*(i.shape for i in indices)) if indices else ()
+            return self.constant(0, a.dtype, shape) if indices else a
+        indices = self.broadcast_together(*indices)
+        vectors = self.stack(indices, dim=indices[0].rank)
         every = list(range(a.rank))
         return self.gather(
             a,
@@ -121,6 +128,26 @@ class Indexing(Contractions):
         self.body(operation.regions[0], [a.dtype] * 2, combine)
         return self.value(operation.results[0], a.dtype)
 
+    def put_slices(
+        self, a: Value, index: Value, updates: Value, dim: int, combine: Combine | None = None
+    ) -> Value:
+        """`a` with slices along a dimension replaced or combined, at the positions in `index`.
+
+        `updates` has the dimensions of `index` in the place of `dim`, as the result of `take`.
+        """
+        if not a.size or not updates.size:
+            return a
+        placed = range(dim, dim + index.rank)
+        return self.scatter(
+            a,
+            self.unsqueeze(index, index.rank),
+            updates,
+            combine or (lambda old, new: new),
+            window_dims=[d for d in range(updates.rank) if d not in placed],
+            inserted_dims=[dim],
+            index_map=[dim],
+        )
+
     def put_elements(
         self,
         a: Value,
@@ -131,6 +158,8 @@ class Indexing(Contractions):
         unique: bool = False,
     ) -> Value:
         """`a` with elements replaced or combined: an index for each dimension, all of one shape."""
+        if not a.size or not updates.size:
+            return a
         vectors = self.stack(self.broadcast_together(*indices), dim=indices[0].rank)
         every = list(range(a.rank))
         return self.scatter(

@@ -38,19 +38,20 @@ class Reductions(Shapes):
 
     def any(self, a: Value, dims: Sequence[int] | None = None, keepdim: bool = False) -> Value:
         """Whether any element is not zero."""
-        return self._reduce(self.hlo.OrOp, a.to(torch.bool), False, dims, keepdim)
+        # The targets fold with maximum and minimum, not with logic.
+        return self.max(a.to(torch.bool).to(torch.uint8), dims, keepdim).to(torch.bool)
 
     def all(self, a: Value, dims: Sequence[int] | None = None, keepdim: bool = False) -> Value:
         """Whether no element is zero."""
-        return self._reduce(self.hlo.AndOp, a.to(torch.bool), True, dims, keepdim)
+        return self.min(a.to(torch.bool).to(torch.uint8), dims, keepdim).to(torch.bool)
 
     def argmax(self, a: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
         """Largest element and its first position, as int64; NaN is the largest."""
-        return self._extreme(a, dim, keepdim, "GT", lowest(a.dtype))
+        return self._extreme(a, self.max(a, [dim], keepdim=True), dim, keepdim)
 
     def argmin(self, a: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
         """Smallest element and its first position, as int64; NaN is the smallest."""
-        return self._extreme(a, dim, keepdim, "LT", highest(a.dtype))
+        return self._extreme(a, self.min(a, [dim], keepdim=True), dim, keepdim)
 
     def reduce(
         self,
@@ -146,28 +147,20 @@ class Reductions(Shapes):
             )
         return self.reshape(result, kept_shape(a.shape, reduced)) if keepdim else result
 
-    def _extreme(
-        self, a: Value, dim: int, keepdim: bool, direction: str, initial: Number
-    ) -> tuple[Value, Value]:
+    def _extreme(self, a: Value, best: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
+        """The first place where the extreme is, without a fold of two arrays at once."""
         if a.rank == 0:
-            return a, self.constant(0, torch.int64)
+            return best, self.constant(0, torch.int64)
         dim = self.dimension(a, dim)
-
-        def combine(best: Value, at: Value, other: Value, other_at: Value) -> list[Value]:
-            better = self.compare(other, direction, best)
-            tie = other.eq(best)
-            if a.dtype.is_floating_point:
-                better = better | (self.is_nan(other) & ~self.is_nan(best))
-                tie = tie | (self.is_nan(other) & self.is_nan(best))
-            take = better | (tie & (other_at < at))
-            return [self.select(take, other, best), self.select(take, other_at, at)]
-
+        found = a.eq(self.broadcast(best, a.shape))
+        if a.dtype.is_floating_point:
+            found = found | self.is_nan(a)  # the extreme is NaN where any is
+        length = a.shape[dim]
         # Positions fit 32 bits, which every target has.
         positions = self.iota(torch.int32, a.shape, dim)
-        last = a.shape[dim]
-        value, at = self.reduce([a, positions], [initial, last], [dim], combine)
-        shape = kept_shape(a.shape, [dim]) if keepdim else value.shape
-        return self.reshape(value, shape), self.reshape(at.to(torch.int64), shape)
+        at = self.min(self.select(found, positions, length), [dim], keepdim=True)
+        shape = best.shape if keepdim else [n for d, n in enumerate(best.shape) if d != dim]
+        return self.reshape(best, shape), self.reshape(at.to(torch.int64), shape)
 
 
 def kept_shape(shape: Sequence[int], reduced: Sequence[int]) -> list[int]:

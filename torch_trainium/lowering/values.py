@@ -18,12 +18,18 @@ class Value:
     """An array in the program, with PyTorch's dtype and shape.
 
     Operators take values of one dtype and numbers, and broadcast: `a * 2 + b`.
+
+    Attributes:
+        is_contiguous: whether the tensor that the program reads it from is. A few operators give
+            other results for others: some of linear algebra factor the transpose.
+
     """
 
     builder: Builder
     ir: Any
     dtype: torch.dtype
     shape: tuple[int, ...]
+    is_contiguous: bool = True
 
     @property
     def rank(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -36,6 +36,16 @@ class Window:
         return self.offset + reach + 1 if self.size else 0
 
     @property
+    def is_contiguous(self) -> bool:
+        """As `Tensor.is_contiguous()`: row by row, wherever the first element lies."""
+        dense = 1
+        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if length != 1 and stride != dense:
+                return False
+            dense *= length
+        return True
+
+    @property
     def order(self) -> list[int] | None:
         """Dimensions from the outermost to the innermost, if elements lie there without gaps."""
         if self.offset:
@@ -66,8 +76,10 @@ def read(x: Builder, window: Window) -> tuple[Value, Value]:
     buffer = x.argument(window.dtype, window.buffer.shape)
     order = window.order
     if order is not None:
-        return buffer, x.transpose(buffer, _inverse(order))
-    return buffer, _gather(x, buffer, window)
+        value = x.transpose(buffer, _inverse(order))
+    else:
+        value = _gather(x, buffer, window)
+    return buffer, replace(value, is_contiguous=window.is_contiguous)
 
 
 def write(x: Builder, value: Value, window: Window, old: Value | None) -> Value:

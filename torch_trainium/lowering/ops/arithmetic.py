@@ -140,8 +140,10 @@ def _to_power(x: Builder, base: Value, exponent: Number) -> Value:
         return x.constant(1, base.dtype, base.shape)
     if exponent == 0.5 and not dtypes.is_integral(base.dtype):
         return x.sqrt(base)
-    if base.dtype.is_floating_point and exponent in (-0.5, -1, -2):
-        return {-0.5: x.rsqrt(base), -1: 1 / base, -2: 1 / (base * base)}[exponent]
+    if base.dtype.is_floating_point and exponent == -0.5:
+        return x.rsqrt(base)
+    if base.dtype.is_floating_point and exponent in (-1, -2):
+        return 1 / base if exponent == -1 else 1 / (base * base)
     return pow_(x, base, exponent)
 
 

@@ -9,8 +9,7 @@ import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.ops.cumulative import scan
-from torch_trainium.lowering.reductions import kept_shape, lowest, reduction_dtype
+from torch_trainium.lowering.reductions import kept_shape, reduction_dtype
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 
@@ -177,88 +176,3 @@ def hash_tensor(x: Builder, a: Value, dim: list[int], *, keepdim: bool) -> Value
     bits = x.bitcast(a.to(torch.float64), torch.uint64) if is_float else a.to(torch.uint64)
     (folded,) = x.reduce([bits], [0], dims, x.xor)
     return x.reshape(folded, kept_shape(a.shape, dims)) if keepdim else folded
-
-
-@lower(aten.median)
-def median(x: Builder, a: Value) -> Value:
-    return _median(x, x.reshape(a, [a.size]), 0, False, ignore_nan=False)[0]
-
-
-@lower(aten.nanmedian)
-def nanmedian(x: Builder, a: Value) -> Value:
-    return _median(x, x.reshape(a, [a.size]), 0, False, ignore_nan=True)[0]
-
-
-@lower(aten.median.dim)
-def median_dim(x: Builder, a: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-    return _median(x, a, dim, keepdim, ignore_nan=False)
-
-
-@lower(aten.nanmedian.dim)
-def nanmedian_dim(x: Builder, a: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-    return _median(x, a, dim, keepdim, ignore_nan=True)
-
-
-def _median(x: Builder, a: Value, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[Value, Value]:
-    """The lower of two in the middle; one NaN is the median unless those are ignored."""
-    if a.rank == 0:
-        return a, x.constant(0, torch.int64)
-    dim = x.dimension(a, dim)
-    length = a.shape[dim]
-    if a.size == 0 and length == 0:
-        shape = kept_shape(a.shape, [dim]) if keepdim else a.shape[:dim] + a.shape[dim + 1 :]
-        nan = x.constant(math.nan, a.dtype, shape)
-        return nan, x.constant(0, torch.int64, shape)
-    ordered, places = sorted_with_places(x, a, dim)
-    numbers = x.sum(ordered.eq(ordered).to(torch.int32), [dim], keepdim=True)
-    middle = x.select(numbers.eq(0), 0, (numbers - 1) / 2)
-    if not ignore_nan:
-        has_nan = numbers < length
-        middle = x.select(has_nan, numbers, x.constant((length - 1) // 2, torch.int32))
-    chosen = x.iota(torch.int32, a.shape, dim).eq(middle)
-    value = _only(x, ordered, chosen, dim, keepdim)
-    return value, _only(x, places, chosen, dim, keepdim).to(torch.int64)
-
-
-def sorted_with_places(x: Builder, a: Value, dim: int) -> tuple[Value, Value]:
-    """Ascending, NaN last, and where each element was."""
-
-    def before(left: Value, right: Value, *_: Value) -> Value:
-        return (left < right) | (x.is_nan(right) & ~x.is_nan(left))
-
-    ordered, places = x.sort([a, x.iota(torch.int32, a.shape, dim)], dim, before)
-    return ordered, places
-
-
-def _only(x: Builder, a: Value, chosen: Value, dim: int, keepdim: bool) -> Value:
-    """The element of each row where `chosen` is true, which it is once."""
-    (kept,) = x.reduce([x.select(chosen, a, lowest(a.dtype))], [lowest(a.dtype)], [dim], x.maximum)
-    return x.reshape(kept, kept_shape(a.shape, [dim])) if keepdim else kept
-
-
-@lower(aten.mode)
-def mode(x: Builder, a: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-    """The smallest of the most frequent elements, and where it is last."""
-    if a.rank == 0:
-        return a, x.constant(0, torch.int64)
-    dim = x.dimension(a, dim)
-    ordered, places = sorted_with_places(x, a, dim)
-    lengths = _run_lengths(x, ordered, dim)
-    longest = x.max(lengths, [dim], keepdim=True)
-    at = x.iota(torch.int32, a.shape, dim)
-    ends = x.select(lengths.eq(longest), at, a.shape[dim])
-    chosen = at.eq(x.min(ends, [dim], keepdim=True))
-    value = _only(x, ordered, chosen, dim, keepdim)
-    return value, _only(x, places, chosen, dim, keepdim).to(torch.int64)
-
-
-def _run_lengths(x: Builder, ordered: Value, dim: int) -> Value:
-    """Of each element, how many equal ones precede it without a gap, itself included."""
-    length = ordered.shape[dim]
-    at = x.iota(torch.int32, ordered.shape, dim)
-    before = x.slice_in_dim(ordered, dim, 0, length - 1)
-    differs = x.slice_in_dim(ordered, dim, 1, length).ne(before)
-    first = x.constant(True, torch.bool, kept_shape(ordered.shape, [dim]))
-    starts = x.select(x.concatenate([first, differs], dim), at, 0)
-    (start,) = scan(x, [starts], dim, lambda s, t: [x.maximum(s[0], t[0])])
-    return at - start + 1

@@ -1,0 +1,3 @@
+"""Operators as compiled programs on the device."""
+
+DEVICE = "neuron"

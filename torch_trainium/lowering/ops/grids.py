@@ -1,0 +1,1 @@
+"""Sampling at the points of a grid, with gradients."""
