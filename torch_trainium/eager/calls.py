@@ -167,7 +167,7 @@ class Entry:
                     tensor.resize_(window.shape)
                     tensor.as_strided_(window.shape, window.strides)
             results.append(tensor)
-            if window.size:
+            if result.is_output:
                 outputs.append(tensor.data_ptr() - window.offset * tensor.itemsize + offset)
         if self.program is not None:
             inputs = [

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+            tuple(dtypes.element_type(number.dtype) for number in x.scalar_arguments),
+            tuple(result.window.buffer for result in placed if result.is_output),
 from typing import Any
 
 import torch
@@ -51,12 +50,14 @@ class Result:
         written: position of the tensor argument that it is, or None for a new tensor.
         window: where its elements lie.
         resized: whether the tensor must get the window's shape first.
+        is_output: whether the program writes it; not what has no elements or keeps its own.
 
     """
 
     written: int | None
     window: Window
     resized: bool = False
+    is_output: bool = True
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,11 @@ def lower_operator(call: Call) -> OperatorProgram:
                 continue
             written = targets[i - new] if i >= new else None
             result = _place(call, value, written, expected[i] if expected else None)
-            placed.append(result)
             window = result.window
-            if window.size:
+            kept = result.written in inputs and value is inputs[result.written][1]
+            result = replace(result, is_output=bool(window.size) and not kept)
+            placed.append(result)
+            if result.is_output:
                 old = inputs[result.written][0] if result.written in inputs else None
                 shaped = x.broadcast(value, window.shape).to(window.dtype)
                 outputs.append(windows.write(x, shaped, window, old))
@@ -143,7 +146,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         signature = Signature(
             tuple(tensors[position].buffer for position in read_positions),
             tuple(dtypes.element_type(number.dtype) for number in x.scalar_arguments),
-            tuple(result.window.buffer for result in placed if result.window.size),
+            tuple(result.window.buffer for result in placed if result.is_output),
             bool(x.checks),
         )
         module = x.finish(outputs) if outputs or x.checks else None

@@ -67,3 +67,9 @@ def gelu_backward(x: Builder, grad: Value, a: Value, *, approximate: str) -> Val
 @pointwise(aten.softshrink_backward, aten.hardshrink_backward)
 def shrink_backward(x: Builder, grad: Value, a: Value, *, lambd: Value) -> Value:
     return x.select(x.abs(a) <= lambd, 0, grad)
+
+
+@pointwise(aten.softshrink)
+def softshrink(x: Builder, a: Value, *, lambd: Value) -> Value:
+    inside = x.select(x.is_nan(a), a, 0)
+    return x.select(a > lambd, a - lambd, x.select(a < -lambd, a + lambd, inside))

@@ -66,8 +66,8 @@ def _floor_divide(x: Builder, a: Value, b: Value) -> Value:
     exact = x.select(rest.ne(0) & ((rest < 0) ^ (b < 0)), exact - 1, exact)
     floored = x.floor(exact)
     floored = x.select(exact - floored > 0.5, floored + 1, floored)
-    zero = x.select(a / b < 0, x.constant(-0.0, a.dtype), 0)
-    return x.select(b.eq(0), a / b, x.select(exact.eq(0), zero, floored))
+    # A zero has the sign of the quotient.
+    return x.select(b.eq(0), a / b, x.select(exact.eq(0), a / b * 0, floored))
 
 
 @pointwise()
@@ -109,10 +109,21 @@ def pow_(x: Builder, a: Value, b: Value) -> Value:
     if not dtypes.is_integral(a.dtype):
         power = x.power(a, b)
         return x.select(b.eq(0), 1, power) if a.dtype.is_complex else power
-    power = x.power(a, x.maximum(b, 0))
+    power = _integer_power(x, *x.broadcast_together(a, x.maximum(b, 0)))
     odd = (b & x.constant(1, b.dtype)).ne(0)
     unit = x.select(a.eq(1) | (a.eq(-1) & ~odd), 1, x.select(a.eq(-1), a, 0))
     return x.select(b < 0, unit, power) if a.dtype.is_signed else power
+
+
+def _integer_power(x: Builder, a: Value, b: Value) -> Value:
+    """By repeated squaring, overflow and all; StableHLO's power leaves overflow open."""
+    one = x.constant(1, a.dtype, a.shape)
+
+    def step(power: Value, base: Value, rest: Value) -> list[Value]:
+        is_odd = (rest & x.constant(1, rest.dtype, rest.shape)).ne(0)
+        return [x.select(is_odd, power * base, power), base * base, x.shift_right(rest, 1)]
+
+    return x.while_([one, a, b], lambda power, base, rest: x.any(rest.ne(0)), step)[0]
 
 
 @lower(aten.pow.Tensor_Scalar, static=("exponent",))

@@ -43,7 +43,6 @@ CHLO = {
     aten.erfc: "Erfc",
     aten.erfinv: "ErfInv",
     aten.lgamma: "Lgamma",
-    aten.digamma: "Digamma",
 }
 
 
@@ -61,6 +60,12 @@ for _overload, _compute in OPERATIONS.items():
     _operation(_overload, _compute)
 for _overload, _name in CHLO.items():
     _chlo(_overload, _name)
+
+
+@pointwise(aten.digamma, result="float")
+def digamma(x: Builder, a: Value) -> Value:
+    # The pole at zero has a sign, those left of it have none.
+    return x.select(a.eq(0), -1 / a, x.chlo_unary("Digamma", a))
 
 
 @pointwise(aten.exp2, result="float")

@@ -10,6 +10,7 @@ import torch
 from torch_trainium.lowering import dtypes, promotion
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.chebyshev import fitted
+from torch_trainium.lowering.ops.functions import digamma
 from torch_trainium.lowering.pointwise import pointwise
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
@@ -24,8 +25,38 @@ aten = torch.ops.aten
     result="float",
 )
 def zeta(x: Builder, a: Value, b: Value) -> Value:
+    """The sum of (b + k) ** -a: term by term up to 9, then by the Euler-Maclaurin formula."""
     a, b = x.broadcast_together(a, b)
-    return x.emit(x.chlo.ZetaOp(a.ir, b.ir), a.dtype)
+    at_pole = (b <= 0) & b.eq(x.floor(b))
+    start = x.select(at_pole | (a <= 1), _FAR, b)
+    zero = x.constant(0, a.dtype, a.shape)
+
+    def step(a: Value, at: Value, total: Value) -> list[Value]:
+        near = at <= _FAR
+        total = x.select(near, total + x.power(at, -a), total)
+        return [a, x.select(near, at + 1, at), total]
+
+    state = [a, start, zero]
+    _, end, head = x.while_(state, lambda a, at, total: x.any(at <= _FAR), step)
+    value = head + _zeta_tail(x, a, end)
+    return x.select(a < 1, math.nan, x.select(a.eq(1) | at_pole, math.inf, value))
+
+
+# Where the tail's series has the precision of float64.
+_FAR = 9
+
+# Bernoulli numbers B(2k) over factorials of 2k.
+_BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
+
+
+def _zeta_tail(x: Builder, a: Value, at: Value) -> Value:
+    power = x.power(at, -a)
+    total = power * at / (a - 1) + power * 0.5
+    factor = a * power / at
+    for k, bernoulli in enumerate(_BERNOULLI):
+        total = total + factor * bernoulli
+        factor = factor * (a + (2 * k + 1)) * (a + (2 * k + 2)) / (at * at)
+    return total
 
 
 @lower(aten.polygamma)
@@ -34,7 +65,7 @@ def polygamma(x: Builder, n: int, a: Value) -> Value:
     dtype = promotion.floating(a.dtype)
     wide = a.to(dtypes.compute_dtype(dtype))
     if n == 0:
-        return x.chlo_unary("Digamma", wide).to(dtype)
+        return digamma(x, wide).to(dtype)
     if n == 1:
         return _trigamma(x, wide).to(dtype)
     sign = 1.0 if n % 2 else -1.0
@@ -46,6 +77,7 @@ def _trigamma(x: Builder, a: Value) -> Value:
     """Left of 1/2 by reflection: trigamma(a) + trigamma(1 - a) = (pi / sin(pi * a)) ** 2."""
     reflected = a < 0.5
     right = zeta(x, x.constant(2, a.dtype), x.select(reflected, 1 - a, a))
+    right = x.select(a.eq(math.inf), 0, right)
     sine = x.sin(a * math.pi)
     return x.select(reflected, math.pi**2 / (sine * sine) - right, right)
 
@@ -113,7 +145,7 @@ def _incomplete_gammas(x: Builder, a: Value, b: Value) -> tuple[Value, Value]:
     usual = (a > 0) & (b > 0) & x.is_finite(a) & x.is_finite(b)
     s, t = x.select(usual, a, 1), x.select(usual, b, 1)
     by_series = t < s + 1
-    front = x.exp(s * x.log(t) - t - x.chlo_unary("Lgamma", s))
+    front = _gamma_density(x, s, t)
     series = front * _gamma_series(x, s, x.select(by_series, t, 0)) / s
     fraction = front * _gamma_fraction(x, s, x.select(by_series, s + 1, t))
     low = x.select(by_series, series, 1 - fraction)
@@ -121,14 +153,28 @@ def _incomplete_gammas(x: Builder, a: Value, b: Value) -> tuple[Value, Value]:
     return _at_the_edges(x, a, b, usual, low, 0, 1), _at_the_edges(x, a, b, usual, high, 1, 0)
 
 
+def _gamma_density(x: Builder, s: Value, t: Value) -> Value:
+    """t**s * exp(-t) / gamma(s); for large s by Stirling's series, where the plain form cancels."""
+    plain = x.exp(s * x.log(t) - t - x.chlo_unary("Lgamma", s))
+    large = x.maximum(s, 10)
+    inverse = 1 / large
+    square = inverse * inverse
+    rest = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260)))
+    beyond = (t - large) * inverse
+    exponent = large * (x.log1p(beyond) - beyond) - rest
+    return x.select(s > 10, x.sqrt(large * (0.5 / math.pi)) * x.exp(exponent), plain)
+
+
 def _at_the_edges(
     x: Builder, a: Value, b: Value, usual: Value, inside: Value, at_zero: int, at_infinity: int
 ) -> Value:
     """What P or Q is where an argument is zero, infinite, or out of the domain."""
-    edge = x.select(b.eq(0) | a.eq(math.inf), at_zero, x.constant(math.nan, a.dtype))
-    edge = x.select(a.eq(0) | b.eq(math.inf), at_infinity, edge)
-    invalid = (a < 0) | (b < 0) | (a.eq(0) & b.eq(0)) | (a.eq(math.inf) & b.eq(math.inf))
-    edge = x.select(invalid | x.is_nan(a) | x.is_nan(b), math.nan, edge)
+    nan = x.constant(math.nan, a.dtype)
+    edge = x.select(b.eq(math.inf), at_infinity, nan)
+    edge = x.select(a.eq(math.inf), x.select(b.eq(math.inf), nan, at_zero), edge)
+    edge = x.select(b.eq(0), at_zero, edge)
+    edge = x.select(a.eq(0), x.select(b > 0, at_infinity, nan), edge)
+    edge = x.select((a < 0) | (b < 0), nan, edge)
     return x.select(usual, inside, edge)
 
 
