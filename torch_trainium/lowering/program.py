@@ -234,6 +234,10 @@ def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
     return written
 
 
+# Their shape functions describe what CUDA notes for the backward pass, not the CPU's.
+_SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
+
+
 def _infer(
     overload: Any, arguments: dict[str, Any], numbers: Sequence[Number]
 ) -> list[Window | None] | None:
@@ -253,6 +257,8 @@ def _infer(
         return torch.device("meta") if isinstance(argument, torch.device) else argument
 
     schema = overload._schema
+    if schema.name in _SHAPES_OF_ANOTHER_DEVICE:
+        return None
     positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
     named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
     try:

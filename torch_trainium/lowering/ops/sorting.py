@@ -103,7 +103,7 @@ def searchsorted(
     if sorter is not None:
         x.check((sorter < 0) | (sorter >= length), IndexError, "sorter index out of range")
     upper = right or side == "right"
-    found = _search(x, boundaries.to(dtype), wanted, sorter, upper)
+    found = search(x, boundaries.to(dtype), wanted, sorter, upper)
     return found.to(torch.int32 if out_int32 else torch.int64)
 
 
@@ -112,7 +112,7 @@ def bucketize(x: Builder, a: Operand, boundaries: Value, *, out_int32: bool, rig
     return searchsorted(x, boundaries, a, out_int32=out_int32, right=right, side=None, sorter=None)
 
 
-def _search(
+def search(
     x: Builder, boundaries: Value, wanted: Value, sorter: Value | None, upper: bool
 ) -> Value:
     """How many boundaries of its row come before each element, by halving."""
