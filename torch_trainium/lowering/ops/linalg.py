@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import torch
 
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.elementwise import broadcast_shape
 from torch_trainium.lowering.registry import lower
