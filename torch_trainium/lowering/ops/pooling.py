@@ -59,8 +59,8 @@ def _windows(
     def every(numbers: Sequence[int]) -> list[int]:
         return list(numbers) * (spatial if len(numbers) == 1 else 1)
 
-    sides = [every(numbers) for numbers in (kernel, stride or kernel, padding, dilation)]
-    return Windows(*sides, ceil_mode)
+    moved = every(stride or kernel)
+    return Windows(every(kernel), moved, every(padding), every(dilation), ceil_mode)
 
 
 # Maxima
