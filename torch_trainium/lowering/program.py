@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-            tuple(dtypes.element_type(number.dtype) for number in x.scalar_arguments),
-            tuple(result.window.buffer for result in placed if result.is_output),
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch

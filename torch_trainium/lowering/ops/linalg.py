@@ -335,29 +335,17 @@ def linalg_lu_solve(
 # Solutions, inverses and determinants
 
 
-def _factors_transpose(a: Value) -> bool:
-    """Whether PyTorch factors the transpose, which is how LAPACK sees a contiguous matrix."""
-    return a.is_contiguous and not a.dtype.is_complex
-
-
-def _factored(x: Builder, a: Value) -> tuple[Value, Value, Value]:
-    return lu_factor(x, transposed(x, a) if _factors_transpose(a) else a)
-
-
 @lower(aten._linalg_solve_ex)
 def solve_ex(
     x: Builder, a: Value, b: Value, *, left: bool, check_errors: bool
 ) -> tuple[Value, ...]:
     is_vector = b.rank == 1 or (a.rank - 1 == b.rank and b.shape == a.shape[:-1])
     columns = x.unsqueeze(b, b.rank) if is_vector else b
-    lu, pivots, info = _factored(x, a)
-    # What was factored may be the transpose: then the adjoint's solution is the matrix's.
-    turned = _factors_transpose(a)
+    lu, pivots, info = lu_factor(x, a)
     if left or is_vector:
-        result = lu_solve(x, lu, pivots, columns, adjoint=turned)
+        result = lu_solve(x, lu, pivots, columns, adjoint=False)
     else:
-        solved = lu_solve(x, lu, pivots, adjoint_of(x, columns), adjoint=not turned)
-        result = adjoint_of(x, solved)
+        result = adjoint_of(x, lu_solve(x, lu, pivots, adjoint_of(x, columns), adjoint=True))
     if is_vector:
         result = x.squeeze(result, [-1])
     _refuse_failures(x, info, check_errors, "torch.linalg.solve: the matrix is singular")
@@ -371,6 +359,11 @@ def inv_ex(x: Builder, a: Value, *, check_errors: bool) -> tuple[Value, Value]:
     result = lu_solve(x, lu, pivots, unit, adjoint=False)
     _refuse_failures(x, info, check_errors, "torch.linalg.inv: the matrix is singular")
     return result, info
+
+
+def _factored(x: Builder, a: Value) -> tuple[Value, Value, Value]:
+    """The factors PyTorch keeps with a determinant: the transpose's where LAPACK sees that."""
+    return lu_factor(x, transposed(x, a) if a.is_contiguous and not a.dtype.is_complex else a)
 
 
 def _diagonal(x: Builder, a: Value, filler: int) -> Value:

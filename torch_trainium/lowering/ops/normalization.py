@@ -386,3 +386,19 @@ def group_norm_backward(
         x.sum(channels, [0, 2]).to(row_dtype),
     )
     return tuple(r if wanted else None for r, wanted in zip(results, output_mask, strict=True))
+
+
+# Weight normalization
+
+
+@lower(aten._weight_norm_interface_backward)
+def weight_norm_backward(
+    x: Builder, grad: Value, v: Value, g: Value, norms: Value, dim: int
+) -> tuple[Value, Value]:
+    wide_grad, wide_v, norm = _wide(grad), _wide(v), _wide(norms)
+    others = [d for d in range(v.rank) if d != x.dimension(v, dim)]
+    along = x.sum(wide_grad * wide_v, others, keepdim=True)
+    norm = x.reshape(norm, along.shape)
+    scale = x.reshape(_wide(g), along.shape) / norm
+    of_v = scale * (wide_grad - wide_v * (along / (norm * norm)))
+    return of_v.to(v.dtype), x.reshape(along / norm, g.shape).to(g.dtype)

@@ -59,9 +59,8 @@ def _windows(
     def every(numbers: Sequence[int]) -> list[int]:
         return list(numbers) * (spatial if len(numbers) == 1 else 1)
 
-    return Windows(
-        every(kernel), every(stride or kernel), every(padding), every(dilation), ceil_mode
-    )
+    moved = every(stride or kernel)
+    return Windows(every(kernel), moved, every(padding), every(dilation), ceil_mode)
 
 
 # Maxima
