@@ -136,11 +136,9 @@ def is_compared(func: Any, args: Any, kwargs: Any) -> bool:
     schema = func._schema
     if func.namespace not in ("aten", "prims") or schema.name.startswith("prim"):
         return False
-    if (
-        func.is_view
-        or torch.Tag.inplace_view in func.tags
-        or not (schema.returns or schema.is_mutable)
-    ):
+    if func.is_view or torch.Tag.inplace_view in func.tags:
+        return False
+    if not (schema.returns or schema.is_mutable):
         return False
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
