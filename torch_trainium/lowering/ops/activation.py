@@ -27,7 +27,7 @@ def relu(x: Builder, a: Value) -> Value:
 def gelu(x: Builder, a: Value, *, approximate: str) -> Value:
     if approximate == "none":
         return a * 0.5 * (1 + x.chlo_unary("Erf", a * 0.5**0.5))
-    inner = (2 / math.pi) ** 0.5 * (a + 0.044715 * a * a * a)
+    inner = math.sqrt(2 / math.pi) * (a + 0.044715 * a * a * a)
     return 0.5 * a * (1 + x.tanh(inner))
 
 
@@ -56,9 +56,9 @@ def silu_backward(x: Builder, grad: Value, a: Value) -> Value:
 def gelu_backward(x: Builder, grad: Value, a: Value, *, approximate: str) -> Value:
     if approximate == "none":
         normal = 0.5 * (1 + x.chlo_unary("Erf", a * 0.5**0.5))
-        density = x.exp(-0.5 * a * a) * (2 * math.pi) ** -0.5
+        density = x.exp(-0.5 * a * a) * (1 / math.sqrt(2 * math.pi))
         return grad * (normal + a * density)
-    slope = (2 / math.pi) ** 0.5
+    slope = math.sqrt(2 / math.pi)
     gate = x.tanh(slope * (a + 0.044715 * a * a * a))
     inner = slope * (1 + 3 * 0.044715 * a * a)
     return grad * 0.5 * (1 + gate + a * (1 - gate * gate) * inner)
