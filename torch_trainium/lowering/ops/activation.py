@@ -20,7 +20,7 @@ def sigmoid(x: Builder, a: Value) -> Value:
 
 @pointwise(aten.relu)
 def relu(x: Builder, a: Value) -> Value:
-    return x.maximum(a, 0)
+    return x.select(a < 0, 0, a)  # keeps NaN, and -0.0 as the CPU does
 
 
 @pointwise(aten.gelu, static=("approximate",))

@@ -154,11 +154,6 @@ def _to_power(x: Builder, base: Value, exponent: Number) -> Value:
     return pow_(x, base, exponent)
 
 
-@pointwise(aten.square)
-def square(x: Builder, a: Value) -> Value:
-    return a & a if a.dtype is torch.bool else a * a
-
-
 @pointwise(aten.addcmul)
 def addcmul(x: Builder, a: Value, b: Value, c: Value, *, value: Value) -> Value:
     return a + value * b * c
