@@ -261,6 +261,16 @@ class Elementwise(Core):
         """Infinite, of either sign."""
         return self.abs(a).eq(float("inf"))
 
+    def has_sign(self, a: Value) -> Value:
+        """The sign bit of real numbers, which -0.0 and some NaNs have too."""
+        integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.dtype.itemsize]
+        return self.bitcast(a, integer) < 0
+
+    def copysign(self, a: Value, b: Value) -> Value:
+        """The magnitude of a with the sign of b."""
+        size = self.abs(a)
+        return self.select(self.has_sign(b), -size, size)
+
     def _unary(self, operation: Any, a: Value) -> Value:
         return self.emit(operation(a.ir), a.dtype)
 

@@ -20,14 +20,14 @@ def sigmoid(x: Builder, a: Value) -> Value:
 
 @pointwise(aten.relu)
 def relu(x: Builder, a: Value) -> Value:
-    return x.maximum(a, 0)
+    return x.select(a < 0, 0, a)  # keeps NaN, and -0.0 as the CPU does
 
 
 @pointwise(aten.gelu, static=("approximate",))
 def gelu(x: Builder, a: Value, *, approximate: str) -> Value:
     if approximate == "none":
         return a * 0.5 * (1 + x.chlo_unary("Erf", a * 0.5**0.5))
-    inner = (2 / math.pi) ** 0.5 * (a + 0.044715 * a * a * a)
+    inner = math.sqrt(2 / math.pi) * (a + 0.044715 * a * a * a)
     return 0.5 * a * (1 + x.tanh(inner))
 
 
@@ -56,7 +56,7 @@ def silu_backward(x: Builder, grad: Value, a: Value) -> Value:
 def gelu_backward(x: Builder, grad: Value, a: Value, *, approximate: str) -> Value:
     if approximate == "none":
         normal = 0.5 * (1 + x.chlo_unary("Erf", a * 0.5**0.5))
-        density = x.exp(-0.5 * a * a) / math.sqrt(2 * math.pi)
+        density = x.exp(-0.5 * a * a) * (1 / math.sqrt(2 * math.pi))
         return grad * (normal + a * density)
     slope = math.sqrt(2 / math.pi)
     gate = x.tanh(slope * (a + 0.044715 * a * a * a))

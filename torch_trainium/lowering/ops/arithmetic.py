@@ -1,11 +1,14 @@
-"""Addition to powers, with division in its three ways, and bits."""
+"""Addition to powers, division in its three ways, and rounding."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.ops.functions import sqrt
 from torch_trainium.lowering.pointwise import pointwise
 from torch_trainium.lowering.promotion import result_dtype
 from torch_trainium.lowering.registry import lower
@@ -108,11 +111,17 @@ def pow_(x: Builder, a: Value, b: Value) -> Value:
         return a | ~b
     if not dtypes.is_integral(a.dtype):
         power = x.power(a, b)
-        return x.select(b.eq(0), 1, power) if a.dtype.is_complex else power
+        return _power_of_zero(x, a, b, power) if a.dtype.is_complex else power
     power = _integer_power(x, *x.broadcast_together(a, x.maximum(b, 0)))
     odd = (b & x.constant(1, b.dtype)).ne(0)
     unit = x.select(a.eq(1) | (a.eq(-1) & ~odd), 1, x.select(a.eq(-1), a, 0))
     return x.select(b < 0, unit, power) if a.dtype.is_signed else power
+
+
+def _power_of_zero(x: Builder, a: Value, b: Value, power: Value) -> Value:
+    """What exp(b * log(a)) is where a is a complex zero."""
+    nan = complex(math.nan, math.nan)
+    return x.select(a.eq(0), x.select(x.real(b) > 0, x.constant(0, a.dtype), nan), power)
 
 
 def _integer_power(x: Builder, a: Value, b: Value) -> Value:
@@ -139,107 +148,10 @@ def _to_power(x: Builder, base: Value, exponent: Number) -> Value:
     if exponent == 0:
         return x.constant(1, base.dtype, base.shape)
     if exponent == 0.5 and not dtypes.is_integral(base.dtype):
-        return x.sqrt(base)
-    if base.dtype.is_floating_point and exponent == -0.5:
-        return x.rsqrt(base)
-    if base.dtype.is_floating_point and exponent in (-1, -2):
-        return 1 / base if exponent == -1 else 1 / (base * base)
+        return sqrt(x, base)
+    if base.dtype.is_floating_point and exponent in (-0.5, -1, -2):
+        return x.rsqrt(base) if exponent == -0.5 else 1 / (base if exponent == -1 else base * base)
     return pow_(x, base, exponent)
-
-
-@pointwise(aten.square)
-def square(x: Builder, a: Value) -> Value:
-    return a & a if a.dtype is torch.bool else a * a
-
-
-@pointwise(
-    aten.bitwise_and.Tensor,
-    aten.bitwise_and.Scalar,
-    aten.bitwise_and.Scalar_Tensor,
-    aten.__and__.Tensor,
-    aten.__and__.Scalar,
-)
-def bitwise_and(x: Builder, a: Value, b: Value) -> Value:
-    return a & b
-
-
-@pointwise(
-    aten.bitwise_or.Tensor,
-    aten.bitwise_or.Scalar,
-    aten.bitwise_or.Scalar_Tensor,
-    aten.__or__.Tensor,
-    aten.__or__.Scalar,
-)
-def bitwise_or(x: Builder, a: Value, b: Value) -> Value:
-    return a | b
-
-
-@pointwise(
-    aten.bitwise_xor.Tensor,
-    aten.bitwise_xor.Scalar,
-    aten.bitwise_xor.Scalar_Tensor,
-    aten.__xor__.Tensor,
-    aten.__xor__.Scalar,
-)
-def bitwise_xor(x: Builder, a: Value, b: Value) -> Value:
-    return a ^ b
-
-
-@pointwise(aten.bitwise_not)
-def bitwise_not(x: Builder, a: Value) -> Value:
-    return ~a
-
-
-@pointwise(
-    aten.bitwise_left_shift.Tensor,
-    aten.bitwise_left_shift.Tensor_Scalar,
-    aten.bitwise_left_shift.Scalar_Tensor,
-    aten.__lshift__.Tensor,
-    aten.__lshift__.Scalar,
-)
-def left_shift(x: Builder, a: Value, b: Value) -> Value:
-    if a.dtype.is_floating_point:
-        return a * x.power(2, b)
-    return x.shift_left(a, b)
-
-
-@pointwise(
-    aten.bitwise_right_shift.Tensor,
-    aten.bitwise_right_shift.Tensor_Scalar,
-    aten.bitwise_right_shift.Scalar_Tensor,
-    aten.__rshift__.Tensor,
-    aten.__rshift__.Scalar,
-)
-def right_shift(x: Builder, a: Value, b: Value) -> Value:
-    if a.dtype.is_floating_point:
-        return a / x.power(2, b)
-    return x.shift_right(a, b)
-
-
-@pointwise(aten.gcd)
-def gcd(x: Builder, a: Value, b: Value) -> Value:
-    """Euclid's algorithm, all elements at once until the last has ended."""
-    a, b = x.broadcast_together(a, b)
-    if not a.size:
-        return a
-    greatest, _ = x.while_(
-        [a, b],
-        lambda a, b: x.any(b.ne(0)),
-        lambda a, b: [x.select(b.eq(0), a, b), x.select(b.eq(0), b, _rest(x, a, b))],
-    )
-    return x.abs(greatest) if a.dtype.is_signed else greatest
-
-
-def _rest(x: Builder, a: Value, b: Value) -> Value:
-    return x.remainder(a, x.select(b.eq(0), 1, b))
-
-
-@pointwise(aten.lcm)
-def lcm(x: Builder, a: Value, b: Value) -> Value:
-    divisor = gcd(x, a, b)
-    multiple = a / x.select(divisor.eq(0), 1, divisor) * b
-    multiple = x.select(divisor.eq(0), 0, multiple)
-    return x.abs(multiple) if a.dtype.is_signed else multiple
 
 
 @pointwise(aten.addcmul)

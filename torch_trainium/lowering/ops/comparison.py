@@ -149,18 +149,12 @@ def _is(x: Builder, a: Value, infinity: float) -> Value:
 def signbit(x: Builder, a: Value) -> Value:
     if a.dtype is torch.bool:
         return x.constant(False, torch.bool, a.shape)
-    return _has_sign(x, a) if a.dtype.is_floating_point else a < 0
+    return x.has_sign(a) if a.dtype.is_floating_point else a < 0
 
 
 @pointwise(aten.copysign.Tensor, aten.copysign.Scalar, result="float")
 def copysign(x: Builder, a: Value, b: Value) -> Value:
-    size = x.abs(a)
-    return x.select(_has_sign(x, b), -size, size)
-
-
-def _has_sign(x: Builder, a: Value) -> Value:
-    """The sign bit, which -0.0 and some NaNs have too."""
-    return x.bitcast(a, torch.int32 if a.dtype.itemsize == 4 else torch.int64) < 0
+    return x.copysign(a, b)
 
 
 @pointwise(aten.heaviside)

@@ -21,7 +21,6 @@ OPERATIONS: dict[Any, Callable[[Builder, Value], Value]] = {
     aten.expm1: Builder.expm1,
     aten.log: Builder.log,
     aten.log1p: Builder.log1p,
-    aten.sqrt: Builder.sqrt,
     aten.rsqrt: Builder.rsqrt,
     aten.sin: Builder.sin,
     aten.cos: Builder.cos,
@@ -31,10 +30,6 @@ OPERATIONS: dict[Any, Callable[[Builder, Value], Value]] = {
 
 # Functions that the CHLO dialect has.
 CHLO = {
-    aten.acos: "Acos",
-    aten.acosh: "Acosh",
-    aten.asin: "Asin",
-    aten.asinh: "Asinh",
     aten.atan: "Atan",
     aten.atanh: "Atanh",
     aten.cosh: "Cosh",
@@ -62,6 +57,42 @@ for _overload, _name in CHLO.items():
     _chlo(_overload, _name)
 
 
+@pointwise(aten.sqrt, result="float")
+def sqrt(x: Builder, a: Value) -> Value:
+    return _signed_imag(x, x.sqrt(a), x.imag(a)) if a.dtype.is_complex else x.sqrt(a)
+
+
+@pointwise(aten.acos, result="float")
+def acos(x: Builder, a: Value) -> Value:
+    angle = x.chlo_unary("Acos", a)
+    return _signed_imag(x, angle, -x.imag(a)) if a.dtype.is_complex else angle
+
+
+@pointwise(aten.acosh, result="float")
+def acosh(x: Builder, a: Value) -> Value:
+    area = x.chlo_unary("Acosh", a)
+    return _signed_imag(x, area, x.imag(a)) if a.dtype.is_complex else area
+
+
+@pointwise(aten.asin, result="float")
+def asin(x: Builder, a: Value) -> Value:
+    angle = x.chlo_unary("Asin", a)
+    return _signed_imag(x, angle, x.imag(a)) if a.dtype.is_complex else angle
+
+
+@pointwise(aten.asinh, result="float")
+def asinh(x: Builder, a: Value) -> Value:
+    area = x.chlo_unary("Asinh", a)
+    if not a.dtype.is_complex:
+        return area
+    return x.complex(x.copysign(x.real(area), x.real(a)), x.imag(area))
+
+
+def _signed_imag(x: Builder, a: Value, sign: Value) -> Value:
+    """The side of a branch cut that a zero's sign says, which XLA leaves out."""
+    return x.complex(x.real(a), x.copysign(x.imag(a), sign))
+
+
 @pointwise(aten.digamma, result="float")
 def digamma(x: Builder, a: Value) -> Value:
     # The pole at zero has a sign, those left of it have none.
@@ -70,17 +101,24 @@ def digamma(x: Builder, a: Value) -> Value:
 
 @pointwise(aten.exp2, result="float")
 def exp2(x: Builder, a: Value) -> Value:
-    return x.exp(a * math.log(2)) if a.dtype.is_complex else x.power(2, a)
+    return x.exp(_scaled(x, a, math.log(2))) if a.dtype.is_complex else x.power(2, a)
 
 
 @pointwise(aten.log2, result="float")
 def log2(x: Builder, a: Value) -> Value:
-    return x.log(a) * (1 / math.log(2))
+    return _scaled(x, x.log(a), 1 / math.log(2))
 
 
 @pointwise(aten.log10, result="float")
 def log10(x: Builder, a: Value) -> Value:
-    return x.log(a) * (1 / math.log(10))
+    return _scaled(x, x.log(a), 1 / math.log(10))
+
+
+def _scaled(x: Builder, a: Value, factor: float) -> Value:
+    """Part by part: a complex factor would make NaN of infinity times zero."""
+    if a.dtype.is_complex:
+        return x.complex(x.real(a) * factor, x.imag(a) * factor)
+    return a * factor
 
 
 @pointwise(aten.atan2, result="float")

@@ -38,7 +38,7 @@ def zeta(x: Builder, a: Value, b: Value) -> Value:
 
     state = [a, start, zero]
     _, end, head = x.while_(state, lambda a, at, total: x.any(at <= _FAR), step)
-    value = head + x.select(x.is_inf(a), 0, _zeta_tail(x, a, end))
+    value = head + x.select(x.is_inf(a) & head.ne(0), 0, _zeta_tail(x, a, end))
     return x.select(a < 1, math.nan, x.select(a.eq(1) | at_pole, math.inf, value))
 
 
