@@ -36,6 +36,7 @@ FAMILIES = (
     "softmax",
     "sorting",
     "upsampling",
+    "windowing",
 )
 
 
