@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
 
 import torch
@@ -42,11 +42,9 @@ def grid_sampler(
     x: Builder, a: Value, grid: Value, mode: int, padding: int, align_corners: bool
 ) -> Value:
     wide = a.to(dtypes.compute_dtype(a.dtype))
-    taps = _taps(x, a.shape[2:], grid.to(wide.dtype), mode, padding, align_corners)
-    total = x.constant(0, wide.dtype, [a.shape[0], *grid.shape[1:-1], a.shape[1]])
-    for corner in product(*taps):
-        read = x.select(_inside(corner), _read(x, wide, corner), 0)
-        total = total + read * _product(corner)
+    corners = _corners(x, a.shape[2:], grid.to(wide.dtype), mode, padding, align_corners)
+    read = x.select(_inside(corners), _read(x, wide, corners), 0)
+    total = x.sum(read * _product(corners), [grid.rank - 1])
     return _channels_second(x, total).to(a.dtype)
 
 
@@ -62,21 +60,31 @@ def grid_sampler_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, Value]:
     wide = a.to(dtypes.compute_dtype(a.dtype))
-    taps = _taps(x, a.shape[2:], grid.to(wide.dtype), mode, padding, align_corners)
-    given = _channels_last(x, grad.to(wide.dtype))
+    corners = _corners(x, a.shape[2:], grid.to(wide.dtype), mode, padding, align_corners)
+    inside = _inside(corners)
+    given = x.unsqueeze(_channels_last(x, grad.to(wide.dtype)), grad.rank - 1)
     image = _channels_last(x, x.constant(0, wide.dtype, a.shape))
-    slopes = [x.constant(0, wide.dtype, grid.shape[:-1]) for _ in taps]
-    for corner in product(*taps):
-        inside = _inside(corner)
-        if output_mask[0]:
-            image = _add(x, image, corner, x.select(inside, given * _product(corner), 0))
-        read = x.select(inside, _read(x, wide, corner), 0)
-        along = x.sum(read * given, [given.rank - 1])
-        for d in range(len(taps)):
-            slopes[d] = slopes[d] + along * _slope(corner, d)
+    if output_mask[0]:
+        image = _add(x, image, corners, x.select(inside, given * _product(corners), 0))
+    read = x.select(inside, _read(x, wide, corners), 0)
+    along = x.sum(read * given, [given.rank - 1])
+    slopes = [x.sum(along * _slope(corners, d), [along.rank - 1]) for d in range(len(corners))]
     # The grid names the last dimension first.
     grid_grad = x.stack(slopes[::-1], dim=grid.rank - 1).to(grid.dtype)
     return (_channels_second(x, image).to(a.dtype) if output_mask[0] else None), grid_grad
+
+
+def _corners(
+    x: Builder, lengths: Sequence[int], grid: Value, mode: int, padding: int, align: bool
+) -> list[Tap]:
+    """For each dimension its part in every combination of taps, those in the last dimension."""
+    taps = _taps(x, lengths, grid, mode, padding, align)
+    merged = []
+    for parts in zip(*product(*taps), strict=True):
+        rank = parts[0].place.rank
+        columns = [[getattr(t, field.name) for t in parts] for field in fields(Tap)]
+        merged.append(Tap(*(x.stack(column, dim=rank) for column in columns)))
+    return merged
 
 
 def _taps(
@@ -166,41 +174,41 @@ def _cubic(distance: Value, near: bool) -> tuple[Value, Value]:
     return weight, ((3 * a * size - 10 * a) * size + 8 * a) * sign
 
 
-def _product(corner: Sequence[Tap]) -> Value:
-    weight = corner[0].weight
-    for tap in corner[1:]:
+def _product(corners: Sequence[Tap]) -> Value:
+    weight = corners[0].weight
+    for tap in corners[1:]:
         weight = weight * tap.weight
     return weight.builder.unsqueeze(weight, weight.rank)
 
 
-def _slope(corner: Sequence[Tap], dim: int) -> Value:
-    slope = corner[dim].slope
-    for d, tap in enumerate(corner):
+def _slope(corners: Sequence[Tap], dim: int) -> Value:
+    slope = corners[dim].slope
+    for d, tap in enumerate(corners):
         slope = slope * tap.weight if d != dim else slope
     return slope
 
 
-def _inside(corner: Sequence[Tap]) -> Value:
-    inside = corner[0].inside
-    for tap in corner[1:]:
+def _inside(corners: Sequence[Tap]) -> Value:
+    inside = corners[0].inside
+    for tap in corners[1:]:
         inside = inside & tap.inside
     return inside.builder.unsqueeze(inside, inside.rank)
 
 
-def _vectors(x: Builder, corner: Sequence[Tap]) -> Value:
-    places = [tap.place for tap in corner]
+def _vectors(x: Builder, corners: Sequence[Tap]) -> Value:
+    places = [tap.place for tap in corners]
     return x.stack([x.iota(torch.int32, places[0].shape, 0), *places], dim=places[0].rank)
 
 
-def _read(x: Builder, a: Value, corner: Sequence[Tap]) -> Value:
+def _read(x: Builder, a: Value, corners: Sequence[Tap]) -> Value:
     """An element of every channel for each point, channels last."""
     dims = [0, *range(2, a.rank)]
-    points = corner[0].place
+    points = corners[0].place
     if not a.size or not points.size:
         return x.constant(0, a.dtype, [*points.shape, a.shape[1]])
     return x.gather(
         a,
-        _vectors(x, corner),
+        _vectors(x, corners),
         slice_sizes=[a.shape[1] if d == 1 else 1 for d in range(a.rank)],
         offset_dims=[points.rank],
         collapsed_dims=dims,
@@ -208,13 +216,13 @@ def _read(x: Builder, a: Value, corner: Sequence[Tap]) -> Value:
     )
 
 
-def _add(x: Builder, image: Value, corner: Sequence[Tap], updates: Value) -> Value:
+def _add(x: Builder, image: Value, corners: Sequence[Tap], updates: Value) -> Value:
     if not image.size or not updates.size:
         return image
     dims = list(range(image.rank - 1))
     return x.scatter(
         image,
-        _vectors(x, corner),
+        _vectors(x, corners),
         updates,
         x.add,
         window_dims=[updates.rank - 1],
