@@ -46,6 +46,7 @@ FAMILIES = (
     "sorting",
     "special",
     "upsampling",
+    "windowing",
 )
 
 
