@@ -44,6 +44,7 @@ FAMILIES = (
     "softmax",
     "sorting",
     "special",
+    "synchronized_norm",
     "upsampling",
 )
 

@@ -121,6 +121,41 @@ def _add_at_places(
     return x.reshape(into.to(updates.dtype), shape)
 
 
+def _unpool(x: Builder, a: Value, indices: Value, image: Sequence[int]) -> Value:
+    """Zeros, but for the elements at their places in images of a shape."""
+    outer = a.shape[: a.rank - len(image)]
+    shape = [*outer, *image]
+    if not a.size:
+        return x.constant(0, a.dtype, shape)
+    images, elements = math.prod(outer), math.prod(image)
+    outside = (indices < 0) | (indices >= elements)
+    x.check(outside, RuntimeError, f"found an invalid max index (output volume {elements})")
+    flat = [images, a.size // images]
+    into = x.put_elements(
+        x.constant(0, a.dtype, [images, elements]),
+        [x.iota(torch.int32, flat, 0), x.reshape(indices.to(torch.int32), flat)],
+        x.reshape(a, flat),
+    )
+    return x.reshape(into, shape)
+
+
+@lower(aten.max_unpool2d)
+def max_unpool2d(x: Builder, a: Value, indices: Value, output_size: list[int]) -> Value:
+    return _unpool(x, a, indices, output_size)
+
+
+@lower(aten.max_unpool3d)
+def max_unpool3d(
+    x: Builder,
+    a: Value,
+    indices: Value,
+    output_size: list[int],
+    stride: list[int],
+    padding: list[int],
+) -> Value:
+    return _unpool(x, a, indices, output_size)
+
+
 @lower(aten.max_pool2d_with_indices)
 def max_pool2d(
     x: Builder,
