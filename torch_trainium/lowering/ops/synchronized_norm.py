@@ -6,13 +6,13 @@ import torch
 
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.ops.normalization import (
-    _all_but_channels,
-    _batch_norm,
-    _batch_statistics,
-    _moved,
-    _per_channel,
-    _rstd,
-    _wide,
+    all_but_channels,
+    batch_statistics,
+    moved_statistic,
+    normalized_channels,
+    per_channel,
+    rstd_of,
+    widened,
 )
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Operand, Value
@@ -22,8 +22,8 @@ aten = torch.ops.aten
 
 @lower(aten.batch_norm_stats)
 def batch_norm_stats(x: Builder, a: Value, eps: Operand) -> tuple[Value, Value]:
-    mean, variance = _batch_statistics(x, a)
-    return mean, _rstd(x, variance, eps)
+    mean, variance = batch_statistics(x, a)
+    return mean, rstd_of(x, variance, eps)
 
 
 @lower(aten.batch_norm_elemt)
@@ -36,7 +36,7 @@ def batch_norm_elemt(
     rstd: Value,
     eps: Operand,
 ) -> Value:
-    return _batch_norm(x, a, weight, bias, mean, rstd)
+    return normalized_channels(x, a, weight, bias, mean, rstd)
 
 
 @lower(aten.batch_norm_gather_stats_with_counts)
@@ -52,18 +52,18 @@ def batch_norm_gather_stats_with_counts(
     counts: Value,
 ) -> tuple[Value, ...]:
     """The last results are what the running statistics become, where there are such."""
-    means, rstds = _wide(mean), _wide(rstd)
+    means, rstds = widened(mean), widened(rstd)
     share = x.reshape(counts.to(means.dtype), [means.shape[0], 1])
     total = x.sum(share)
     together = x.sum(means * share, [0]) / total
     distance = means - together
     variances = 1 / (rstds * rstds) - x.number(eps, means.dtype)
     squares = x.sum((variances + distance * distance) * share, [0])
-    results = [together, _rstd(x, squares / total, eps)]
+    results = [together, rstd_of(x, squares / total, eps)]
     if running_mean is not None:
-        results.append(_moved(x, running_mean, together, momentum))
+        results.append(moved_statistic(x, running_mean, together, momentum))
     if running_var is not None:
-        results.append(_moved(x, running_var, squares / (total - 1), momentum))
+        results.append(moved_statistic(x, running_var, squares / (total - 1), momentum))
     return tuple(results)
 
 
@@ -79,9 +79,9 @@ def batch_norm_backward_reduce(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Value | None, ...]:
-    wide_grad, wide = _wide(grad), _wide(a)
-    rows = _all_but_channels(a)
-    centered = wide - _per_channel(x, mean.to(wide.dtype), a.rank)
+    wide_grad, wide = widened(grad), widened(a)
+    rows = all_but_channels(a)
+    centered = wide - per_channel(x, mean.to(wide.dtype), a.rank)
     total = x.sum(wide_grad, rows)
     along = x.sum(wide_grad * centered, rows)
     dtype = weight.dtype if weight is not None else a.dtype
@@ -105,14 +105,14 @@ def batch_norm_backward_elemt(
     sum_dy_xmu: Value,
     count: Value,
 ) -> Value:
-    wide = _wide(a)
+    wide = widened(a)
     samples = x.sum(count.to(wide.dtype))
     shift, scale, total, along = (
-        _per_channel(x, row.to(wide.dtype), a.rank) for row in (mean, rstd, sum_dy, sum_dy_xmu)
+        per_channel(x, row.to(wide.dtype), a.rank) for row in (mean, rstd, sum_dy, sum_dy_xmu)
     )
     normalized = (wide - shift) * scale
-    projected = _wide(grad) - total / samples - normalized * (scale * along / samples)
+    projected = widened(grad) - total / samples - normalized * (scale * along / samples)
     outer = scale
     if weight is not None:
-        outer = outer * _per_channel(x, weight.to(wide.dtype), a.rank)
+        outer = outer * per_channel(x, weight.to(wide.dtype), a.rank)
     return (projected * outer).to(a.dtype)
