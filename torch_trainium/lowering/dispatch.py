@@ -88,9 +88,18 @@ def _positional_parameters(lowering: Lowering) -> int:
 _FUNCTIONAL = {
     "prims::copy_to": ("aten", "copy", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
+    # Itself: its lowering gives the running statistics after the results.
+    "aten::batch_norm_gather_stats_with_counts": (
+        "aten",
+        "batch_norm_gather_stats_with_counts",
+        "default",
+    ),
 }
 # What an operator writes although its schema does not say so.
-_UNDECLARED_WRITES = {"aten::native_batch_norm": ("running_mean", "running_var")}
+_UNDECLARED_WRITES = {
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::batch_norm_gather_stats_with_counts": ("running_mean", "running_var"),
+}
 
 
 @cache

@@ -45,6 +45,7 @@ FAMILIES = (
     "softmax",
     "sorting",
     "special",
+    "synchronized_norm",
     "upsampling",
     "windowing",
 )

@@ -9,7 +9,7 @@ import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.ops.pooling import _along, _larger, _places
+from torch_trainium.lowering.ops.pooling import along_dim, image_places, larger
 from torch_trainium.lowering.reductions import lowest
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Number, Value
@@ -57,7 +57,7 @@ def _sizes(x: Builder, image: Sequence[int], count: Sequence[int]) -> Value:
     total = x.constant(1, torch.int32, count)
     for d, (length, windows) in enumerate(zip(image, count, strict=True)):
         starts, ends, _ = _adaptive_windows(x, length, windows)
-        total = total * _along(x, ends - starts, d, len(count))
+        total = total * along_dim(x, ends - starts, d, len(count))
     return total
 
 
@@ -101,11 +101,11 @@ def _max_over(
     spatial = len(windows)
     outer = a.rank - spatial
     last = math.prod(a.shape[outer:])
-    value, at = a, _places(x, a, spatial)
+    value, at = a, image_places(x, a, spatial)
     for d, places in reversed(list(enumerate(windows, outer))):
         value = _unfold(x, value, d, places, lowest(a.dtype))
         at = _unfold(x, at, d, places, last)
-        value, at = x.reduce([value, at], [lowest(a.dtype), last], [d + 1], _larger(x))
+        value, at = x.reduce([value, at], [lowest(a.dtype), last], [d + 1], larger(x))
     return value, at.to(torch.int64)
 
 
@@ -152,7 +152,7 @@ def _fractional_max_pool(
     first = x.iota(torch.int32, within.shape, 0) * math.prod(image)
     taken = x.take(x.reshape(a, [a.size]), within + first)
     dims = [2 + 2 * d for d in range(spatial)]
-    value, at = x.reduce([taken, within], [lowest(a.dtype), math.prod(image)], dims, _larger(x))
+    value, at = x.reduce([taken, within], [lowest(a.dtype), math.prod(image)], dims, larger(x))
     shape = [*outer, *output_size]
     return x.reshape(value, shape), x.reshape(at.to(torch.int64), shape)
 

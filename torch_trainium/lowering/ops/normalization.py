@@ -15,7 +15,7 @@ from torch_trainium.lowering.values import Operand, Value
 aten = torch.ops.aten
 
 
-def _wide(a: Value) -> Value:
+def widened(a: Value) -> Value:
     return a.to(dtypes.compute_dtype(a.dtype))
 
 
@@ -47,7 +47,7 @@ def _projected_out(
 # Batch normalization
 
 
-def _per_channel(x: Builder, row: Value, rank: int) -> Value:
+def per_channel(x: Builder, row: Value, rank: int) -> Value:
     """One number per channel, as an array that broadcasts to `rank` dimensions."""
     return x.reshape(row, [-1 if d == 1 else 1 for d in range(rank)])
 
@@ -56,11 +56,11 @@ def _channel_row(x: Builder, a: Value) -> Value:
     return x.reshape(a, [a.size])
 
 
-def _all_but_channels(a: Value) -> list[int]:
+def all_but_channels(a: Value) -> list[int]:
     return [d for d in range(a.rank) if d != 1]
 
 
-def _batch_norm(
+def normalized_channels(
     x: Builder,
     a: Value,
     weight: Value | None,
@@ -69,23 +69,23 @@ def _batch_norm(
     rstd: Value,
 ) -> Value:
     """Normalized with a mean and scale per channel."""
-    wide = _wide(a)
-    shift, scale = (_per_channel(x, v.to(wide.dtype), a.rank) for v in (mean, rstd))
-    rows = [v if v is None else _per_channel(x, v, a.rank) for v in (weight, bias)]
+    wide = widened(a)
+    shift, scale = (per_channel(x, v.to(wide.dtype), a.rank) for v in (mean, rstd))
+    rows = [v if v is None else per_channel(x, v, a.rank) for v in (weight, bias)]
     return _scaled((wide - shift) * scale, rows[0], rows[1]).to(a.dtype)
 
 
-def _batch_statistics(x: Builder, a: Value) -> tuple[Value, Value]:
+def batch_statistics(x: Builder, a: Value) -> tuple[Value, Value]:
     """Mean and biased variance of each channel."""
-    mean, variance = _moments(x, _wide(a), _all_but_channels(a))
+    mean, variance = _moments(x, widened(a), all_but_channels(a))
     return _channel_row(x, mean), _channel_row(x, variance)
 
 
-def _rstd(x: Builder, variance: Value, eps: Operand) -> Value:
+def rstd_of(x: Builder, variance: Value, eps: Operand) -> Value:
     return x.rsqrt(variance + x.number(eps, variance.dtype))
 
 
-def _moved(x: Builder, running: Value, now: Value, momentum: Operand) -> Value:
+def moved_statistic(x: Builder, running: Value, now: Value, momentum: Operand) -> Value:
     """A running statistic, moved towards that of this batch."""
     share = x.number(momentum, now.dtype)
     return running.to(now.dtype) * (1 - share) + now * share
@@ -101,9 +101,9 @@ def batch_norm_no_stats(
     momentum: Operand,
     eps: Operand,
 ) -> tuple[Value, ...]:
-    mean, variance = _batch_statistics(x, a)
-    rstd = _rstd(x, variance, eps)
-    return _batch_norm(x, a, weight, bias, mean, rstd), mean, rstd
+    mean, variance = batch_statistics(x, a)
+    rstd = rstd_of(x, variance, eps)
+    return normalized_channels(x, a, weight, bias, mean, rstd), mean, rstd
 
 
 @lower(aten.native_batch_norm)
@@ -140,17 +140,17 @@ def batch_norm_functional(
     if not training:
         stats = (running_mean, running_var)
         results = batch_norm_inference(x, a, weight, bias, *stats, momentum, eps)
-        return *results, *(_wide(v) for v in stats)
-    mean, variance = _batch_statistics(x, a)
-    rstd = _rstd(x, variance, eps)
+        return *results, *(widened(v) for v in stats)
+    mean, variance = batch_statistics(x, a)
+    rstd = rstd_of(x, variance, eps)
     samples = a.size // max(a.shape[1], 1)
     unbiased = variance * (samples / (samples - 1) if samples > 1 else math.nan)
     return (
-        _batch_norm(x, a, weight, bias, mean, rstd),
+        normalized_channels(x, a, weight, bias, mean, rstd),
         mean,
         rstd,
-        _moved(x, running_mean, mean, momentum),
-        _moved(x, running_var, unbiased, momentum),
+        moved_statistic(x, running_mean, mean, momentum),
+        moved_statistic(x, running_var, unbiased, momentum),
     )
 
 
@@ -165,8 +165,8 @@ def batch_norm_inference(
     momentum: Operand,
     eps: Operand,
 ) -> tuple[Value, ...]:
-    mean, rstd = _wide(running_mean), _rstd(x, _wide(running_var), eps)
-    return _batch_norm(x, a, weight, bias, mean, rstd), mean, rstd
+    mean, rstd = widened(running_mean), rstd_of(x, widened(running_var), eps)
+    return normalized_channels(x, a, weight, bias, mean, rstd), mean, rstd
 
 
 @lower(aten._batch_norm_with_update_functional)
@@ -201,18 +201,18 @@ def batch_norm_backward(
     eps: Operand,
     output_mask: list[bool],
 ) -> tuple[Value | None, ...]:
-    wide, wide_grad = _wide(a), _wide(grad)
+    wide, wide_grad = widened(a), widened(grad)
     if not train:
         assert running_mean is not None and running_var is not None
-        mean, rstd = running_mean, _rstd(x, _wide(running_var), eps)
+        mean, rstd = running_mean, rstd_of(x, widened(running_var), eps)
     assert mean is not None and rstd is not None
-    scale = _per_channel(x, rstd.to(wide.dtype), a.rank)
-    normalized = (wide - _per_channel(x, mean.to(wide.dtype), a.rank)) * scale
-    rows = _all_but_channels(a)
+    scale = per_channel(x, rstd.to(wide.dtype), a.rank)
+    normalized = (wide - per_channel(x, mean.to(wide.dtype), a.rank)) * scale
+    rows = all_but_channels(a)
     row_dtype = weight.dtype if weight is not None else a.dtype
     inner = wide_grad
     if weight is not None:
-        inner = inner * _per_channel(x, weight.to(wide.dtype), a.rank)
+        inner = inner * per_channel(x, weight.to(wide.dtype), a.rank)
     of_input = _projected_out(x, inner, normalized, scale, rows) if train else inner * scale
     results = (
         of_input.to(a.dtype),
@@ -257,9 +257,9 @@ def layer_norm(
     bias: Value | None,
     eps: Operand,
 ) -> tuple[Value, Value, Value]:
-    wide = _wide(a)
+    wide = widened(a)
     mean, variance = _moments(x, wide, _last(a, normalized_shape))
-    rstd = _rstd(x, variance, eps)
+    rstd = rstd_of(x, variance, eps)
     return _scaled((wide - mean) * rstd, weight, bias).to(a.dtype), mean, rstd
 
 
@@ -275,7 +275,7 @@ def layer_norm_backward(
     bias: Value | None,
     output_mask: list[bool],
 ) -> tuple[Value | None, ...]:
-    wide, wide_grad = _wide(a), _wide(grad)
+    wide, wide_grad = widened(a), widened(grad)
     scale = rstd.to(wide.dtype)
     normalized = (wide - mean.to(wide.dtype)) * scale
     last = _last(a, normalized_shape)
@@ -300,7 +300,7 @@ def _sum_rows(x: Builder, a: Value, rows: list[int], like: Value | None) -> Valu
 def rms_norm(
     x: Builder, a: Value, normalized_shape: list[int], weight: Value | None, eps: float | None
 ) -> tuple[Value, Value]:
-    wide = _wide(a)
+    wide = widened(a)
     last = _last(a, normalized_shape)
     count = math.prod(normalized_shape)
     if eps is None:
@@ -319,7 +319,7 @@ def rms_norm_backward(
     weight: Value | None,
     output_mask: list[bool],
 ) -> tuple[Value | None, ...]:
-    wide, wide_grad = _wide(a), _wide(grad)
+    wide, wide_grad = widened(a), widened(grad)
     scale = rstd.to(wide.dtype)
     normalized = wide * scale
     last = _last(a, normalized_shape)
@@ -346,9 +346,9 @@ def group_norm(
     groups: int,
     eps: Operand,
 ) -> tuple[Value, Value, Value]:
-    grouped = x.reshape(_wide(a), [n, groups, (c // groups) * pixels])
+    grouped = x.reshape(widened(a), [n, groups, (c // groups) * pixels])
     mean, variance = _moments(x, grouped, [2])
-    rstd = _rstd(x, variance, eps)
+    rstd = rstd_of(x, variance, eps)
     channels = x.reshape((grouped - mean) * rstd, [n, c, pixels])
     rows = [v if v is None else x.reshape(v, [1, c, 1]) for v in (weight, bias)]
     result = x.reshape(_scaled(channels, rows[0], rows[1]), a.shape).to(a.dtype)
@@ -395,10 +395,10 @@ def group_norm_backward(
 def weight_norm_backward(
     x: Builder, grad: Value, v: Value, g: Value, norms: Value, dim: int
 ) -> tuple[Value, Value]:
-    wide_grad, wide_v, norm = _wide(grad), _wide(v), _wide(norms)
+    wide_grad, wide_v, norm = widened(grad), widened(v), widened(norms)
     others = [d for d in range(v.rank) if d != x.dimension(v, dim)]
     along = x.sum(wide_grad * wide_v, others, keepdim=True)
     norm = x.reshape(norm, along.shape)
-    scale = x.reshape(_wide(g), along.shape) / norm
+    scale = x.reshape(widened(g), along.shape) / norm
     of_v = scale * (wide_grad - wide_v * (along / (norm * norm)))
     return of_v.to(v.dtype), x.reshape(along / norm, g.shape).to(g.dtype)

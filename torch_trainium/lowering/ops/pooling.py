@@ -66,7 +66,7 @@ def _windows(
 # Maxima
 
 
-def _larger(x: Builder) -> Callable[..., list[Value]]:
+def larger(x: Builder) -> Callable[..., list[Value]]:
     """The larger element and its place: of equals the first, of several NaN the last."""
 
     def combine(best: Value, at: Value, other: Value, other_at: Value) -> list[Value]:
@@ -78,7 +78,7 @@ def _larger(x: Builder) -> Callable[..., list[Value]]:
     return combine
 
 
-def _places(x: Builder, a: Value, spatial: int) -> Value:
+def image_places(x: Builder, a: Value, spatial: int) -> Value:
     """Each element's number within its image."""
     image = a.shape[a.rank - spatial :]
     places = x.reshape(x.iota(torch.int32, [math.prod(image)]), image)
@@ -92,9 +92,9 @@ def _max_pool(x: Builder, a: Value, spatial: int, windows: Windows) -> tuple[Val
         shape = [*a.shape[:outer], *windows.count(image)]
         return x.constant(0, a.dtype, shape), x.constant(0, torch.int64, shape)
     value, at = x.reduce_window(
-        [a, _places(x, a, spatial)],
+        [a, image_places(x, a, spatial)],
         [lowest(a.dtype), math.prod(image)],
-        _larger(x),
+        larger(x),
         [1] * outer + windows.kernel,
         [1] * outer + windows.stride,
         [(0, 0)] * outer + windows.pads(image),
@@ -119,6 +119,41 @@ def _add_at_places(
         lambda old, new: old + new,
     )
     return x.reshape(into.to(updates.dtype), shape)
+
+
+def _unpool(x: Builder, a: Value, indices: Value, image: Sequence[int]) -> Value:
+    """Zeros, but for the elements at their places in images of a shape."""
+    outer = a.shape[: a.rank - len(image)]
+    shape = [*outer, *image]
+    if not a.size:
+        return x.constant(0, a.dtype, shape)
+    images, elements = math.prod(outer), math.prod(image)
+    outside = (indices < 0) | (indices >= elements)
+    x.check(outside, RuntimeError, f"found an invalid max index (output volume {elements})")
+    flat = [images, a.size // images]
+    into = x.put_elements(
+        x.constant(0, a.dtype, [images, elements]),
+        [x.iota(torch.int32, flat, 0), x.reshape(indices.to(torch.int32), flat)],
+        x.reshape(a, flat),
+    )
+    return x.reshape(into, shape)
+
+
+@lower(aten.max_unpool2d)
+def max_unpool2d(x: Builder, a: Value, indices: Value, output_size: list[int]) -> Value:
+    return _unpool(x, a, indices, output_size)
+
+
+@lower(aten.max_unpool3d)
+def max_unpool3d(
+    x: Builder,
+    a: Value,
+    indices: Value,
+    output_size: list[int],
+    stride: list[int],
+    padding: list[int],
+) -> Value:
+    return _unpool(x, a, indices, output_size)
 
 
 @lower(aten.max_pool2d_with_indices)
@@ -204,7 +239,7 @@ def fractional_max_pool3d_backward(
 # Means
 
 
-def _along(x: Builder, row: Value, dim: int, rank: int) -> Value:
+def along_dim(x: Builder, row: Value, dim: int, rank: int) -> Value:
     """A vector as an array of `rank` dimensions that varies along one."""
     return x.reshape(row, [-1 if d == dim else 1 for d in range(rank)])
 
@@ -222,7 +257,7 @@ def _divisor(
         end = x.minimum(start + windows.kernel[d], length + padding)
         if not include_pad:
             start, end = x.maximum(start, 0), x.minimum(end, length)
-        total = total * _along(x, end - start, d, len(image))
+        total = total * along_dim(x, end - start, d, len(image))
     return total
 
 
