@@ -1,4 +1,4 @@
-"""Training in compiled mode: the CPU's losses, no fallbacks, and no compiles in the steady state."""
+"""Training in compiled mode: the CPU's losses, no fallbacks, no compiles in the steady state."""
 
 import pytest
 import torch
