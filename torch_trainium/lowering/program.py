@@ -136,8 +136,8 @@ def lower_operator(call: Call) -> OperatorProgram:
             written = targets[i - new] if i >= new else None
             result = _place(call, value, written, expected[i] if expected else None)
             window = result.window
-            kept = result.written in inputs and value is inputs[result.written][1]
-            result = replace(result, is_output=bool(window.size) and not kept)
+            is_same = result.written in inputs and value is inputs[result.written][1]
+            result = replace(result, is_output=bool(window.size) and not is_same)
             placed.append(result)
             if result.is_output:
                 old = inputs[result.written][0] if result.written in inputs else None
