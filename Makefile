@@ -95,7 +95,8 @@ conformance: setup
 
 conformance-lowering: setup
 	@$(call say,Running every operator as a compiled program)
-	$(PY) -m tests.lowering.conformance --jobs 2
+	$(PY) -m tests.lowering.conformance --jobs 2 --write-table
+	$(PY) -m torch_trainium.lowering --write
 
 lint: $(VENV)/.packages
 	@$(call say,Checking style and types)

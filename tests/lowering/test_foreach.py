@@ -10,6 +10,8 @@ import torch
 from .compare import CompareWithCompiled
 
 aten = torch.ops.aten
+# Of addcmul and addcdiv, the overload whose numbers are elements of a tensor on the host.
+HOST_TENSORS = "Tensor scalars"
 SPECIAL = ("copy", "zero", "mm", "powsum")
 
 
@@ -20,7 +22,11 @@ def overloads() -> list[Any]:
         base = packet.removeprefix("_foreach_").strip("_")
         if qualified.startswith("aten::_foreach_") and base not in SPECIAL:
             found.append(getattr(getattr(aten, packet), overload or "default"))
-    return [o for o in found if not o._schema.overload_name.endswith("out")]
+    return [
+        o
+        for o in found
+        if not o._schema.overload_name.endswith("out") and HOST_TENSORS not in str(o._schema)
+    ]
 
 
 def tensors(dtype: torch.dtype, dims: int = 2) -> list[torch.Tensor]:
@@ -35,8 +41,7 @@ def argument(overload: Any, schema: Any, dtype: torch.dtype) -> Any:
     if kind in ("List[Scalar]", "List[number]"):
         return [0.5, 2.0]
     if schema.type.kind() == "TensorType":
-        listed = "addc" in overload.name()
-        return torch.tensor([0.5, 2.0]) if listed else torch.tensor(2.0, dtype=dtype)
+        return torch.tensor(2.0, dtype=dtype)
     return 2.0
 
 

@@ -134,28 +134,6 @@ def addcdiv(
     return _combined(x, aten.addcdiv.default, tensors, first, second, values)
 
 
-@lower(aten._foreach_addcmul.Tensor)
-def addcmul_tensor(
-    x: Builder,
-    tensors: Sequence[Value],
-    first: Sequence[Value],
-    second: Sequence[Value],
-    values: Value,
-) -> list[Value]:
-    return _combined(x, aten.addcmul.default, tensors, first, second, _members(x, values))
-
-
-@lower(aten._foreach_addcdiv.Tensor)
-def addcdiv_tensor(
-    x: Builder,
-    tensors: Sequence[Value],
-    first: Sequence[Value],
-    second: Sequence[Value],
-    values: Value,
-) -> list[Value]:
-    return _combined(x, aten.addcdiv.default, tensors, first, second, _members(x, values))
-
-
 def _combined(
     x: Builder,
     overload: Any,
@@ -169,10 +147,6 @@ def _combined(
         x.call(overload, a, b, c, value=value)
         for a, b, c, value in zip(tensors, first, second, each, strict=True)
     ]
-
-
-def _members(x: Builder, values: Value) -> list[Value]:
-    return [x.reshape(x.slice_in_dim(values, 0, i, i + 1), []) for i in range(values.shape[0])]
 
 
 @lower(aten._foreach_lerp.List)
