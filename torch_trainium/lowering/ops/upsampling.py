@@ -15,6 +15,7 @@ from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.resampling import (
     Taps,
     one_tap,
+    resample,
     resample_all,
     resample_all_backward,
 )
@@ -90,9 +91,17 @@ def _forward(
     if all(t.weights is None for t in taps):
         return resample_all(x, a, taps)
     if dtypes.is_integral(a.dtype):
-        wide = resample_all(x, a.to(torch.float32), taps)
-        return x.clamp(0, x.floor(wide + 0.5), 255).to(a.dtype)
+        return _resample_bytes(x, a, taps)
     return resample_all(x, a.to(dtypes.compute_dtype(a.dtype)), taps).to(a.dtype)
+
+
+def _resample_bytes(x: Builder, a: Value, taps: Sequence[Taps]) -> Value:
+    """As images are scaled: the last dimension first, rounded to bytes after each."""
+    wide = a.to(torch.float32)
+    for d in range(len(taps)):
+        wide = resample(x, wide, -1 - d, taps[-1 - d])
+        wide = x.clamp(0, x.floor(wide + 0.5), 255)
+    return wide.to(a.dtype)
 
 
 def _backward(
