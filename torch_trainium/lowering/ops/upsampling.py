@@ -15,6 +15,7 @@ from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.resampling import (
     Taps,
     one_tap,
+    resample,
     resample_all,
     resample_all_backward,
 )
@@ -90,9 +91,29 @@ def _forward(
     if all(t.weights is None for t in taps):
         return resample_all(x, a, taps)
     if dtypes.is_integral(a.dtype):
-        wide = resample_all(x, a.to(torch.float32), taps)
-        return x.clamp(0, x.floor(wide + 0.5), 255).to(a.dtype)
+        return _resample_bytes(x, a, taps)
     return resample_all(x, a.to(dtypes.compute_dtype(a.dtype)), taps).to(a.dtype)
+
+
+def _resample_bytes(x: Builder, a: Value, taps: Sequence[Taps]) -> Value:
+    """As images are scaled: the last dimension first, rounded to bytes after each."""
+    wide = a.to(torch.float32)
+    for d in range(len(taps)):
+        wide = resample(x, wide, -1 - d, _fixed_point(taps[-1 - d]))
+        wide = x.clamp(0, x.floor(wide + 0.5), 255)
+    return wide.to(a.dtype)
+
+
+def _fixed_point(taps: Taps) -> Taps:
+    """Weights rounded to the most binary places with which they fit 16 bits."""
+    if taps.weights is None:
+        return taps
+    largest, places = float(taps.weights.max()), 0
+    while places < 22 and int(0.5 + largest * 2 ** (places + 1)) < 2**15:
+        places += 1
+    unit = 2.0**places
+    rounded = numpy.floor(abs(taps.weights) * unit + 0.5) * numpy.sign(taps.weights)
+    return Taps(taps.places, rounded / unit)
 
 
 def _backward(
@@ -112,7 +133,8 @@ def _taps(
     scales: Sequence[Scale],
 ) -> list[Taps]:
     # PyTorch computes positions in the dtype it computes elements in, which shows.
-    real = numpy.float64 if dtype is torch.float64 else numpy.float32
+    wide = dtype is torch.float64 or dtypes.is_integral(dtype)
+    real = numpy.float64 if wide else numpy.float32
     return [kernel(n, m, s, real) for n, m, s in zip(before, after, scales, strict=False)]
 
 
