@@ -45,14 +45,6 @@ def test_writing_forms_derive_from_the_functional_one(overload, functional):
     assert dispatch.functional_form(overload) is functional
 
 
-def test_an_argument_that_a_lowering_does_not_take_is_named():
-    weight, indices = torch.randn(4, 2), torch.tensor([1])
-    with on_the_cpu(), pytest.raises(LoweringError, match="aten::embedding"):
-        calls.call(aten.embedding.default, weight, torch.tensor([1.5]))
-    with on_the_cpu():
-        assert calls.call(aten.embedding.default, weight, indices).shape == (1, 2)
-
-
 def test_a_dtype_that_programs_do_not_have_is_named():
     window = Window(torch.complex32, (2,), (1,))
     with pytest.raises(LoweringError, match=r"aten::neg.*complex32.*convert"):
