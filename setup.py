@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jaxlib
 import torch
 from setuptools import Extension, setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
@@ -15,12 +16,14 @@ SUPPORTED_TORCH = ((2, 13), (2, 14))
 LINK_FLAGS = ["-fopenmp"]
 
 COSTS = "torch_trainium.hardware._costs"
+XLA_BUFFERS = "torch_trainium.engines._xla_buffers"
 
 SOURCES = [
     "csrc/aten/attention.cpp",
     "csrc/aten/autocast.cpp",
     "csrc/aten/boxed.cpp",
     "csrc/aten/call_description.cpp",
+    "csrc/aten/compiled_eager.cpp",
     "csrc/aten/composite_layout.cpp",
     "csrc/aten/convolution.cpp",
     "csrc/aten/copy.cpp",
@@ -44,8 +47,10 @@ SOURCES = [
     "csrc/aten/random_rejection.cpp",
     "csrc/aten/random_tile.cpp",
     "csrc/aten/rnn.cpp",
+    "csrc/aten/signature.cpp",
     "csrc/aten/sparse.cpp",
     "csrc/aten/views.cpp",
+    "csrc/bindings/compiled_eager.cpp",
     "csrc/bindings/events.cpp",
     "csrc/bindings/memory.cpp",
     "csrc/bindings/module.cpp",
@@ -107,6 +112,11 @@ TIMELINE_SOURCES = [
 
 COSTS_SOURCES = [
     "csrc/bindings_costs/module.cpp",
+]
+
+# How XLA's programs reach the device's memory; alone, for it needs the headers of jaxlib.
+XLA_SOURCES = [
+    "csrc/bindings_xla/module.cpp",
 ]
 
 # The table that each script of csrc/codegen writes.
@@ -178,8 +188,8 @@ class IncrementalBuild(BuildExtension):
     def build_extension(self, ext: Extension) -> None:
         """Build one extension, its objects apart from those of the others."""
         shared = self.build_temp
-        if ext.name == COSTS:
-            self.build_temp = str(Path(shared) / "costs")
+        if ext.name in (COSTS, XLA_BUFFERS):
+            self.build_temp = str(Path(shared) / ext.name.rpartition("_")[2])
         super().build_extension(ext)
         self.build_temp = shared
 
@@ -200,6 +210,13 @@ if __name__ == "__main__":
                 COSTS,
                 [*COSTS_SOURCES, *TIMELINE_SOURCES],
                 extra_compile_args=flags,
+                language="c++",
+            ),
+            Extension(
+                XLA_BUFFERS,
+                XLA_SOURCES,
+                include_dirs=[str(Path(jaxlib.__file__).parent / "include")],
+                extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
                 language="c++",
             ),
         ],

@@ -17,6 +17,9 @@ PYTHON_LAYERS = (
     "config",
     "_C",
     "neuron",
+    "engines",
+    "lowering",
+    "eager",
     "testing",
     "compat",
     "_patches",
@@ -24,7 +27,7 @@ PYTHON_LAYERS = (
     "_autoload",
     "__init__",
 )
-CPP_LAYERS = ("timeline", "bindings_costs", "runtime", "core", "aten", "bindings")
+CPP_LAYERS = ("timeline", "bindings_costs", "bindings_xla", "runtime", "core", "aten", "bindings")
 # What the lower layers may not know, so that they can be built and tested alone.
 PYTHON_HEADER = (
     r"Python\.h|pybind11/|torch/extension\.h|torch/csrc/(utils/pybind|Exceptions|DynamicTypes)\.h"
@@ -32,6 +35,7 @@ PYTHON_HEADER = (
 FORBIDDEN_HEADERS = {
     "timeline": rf"ATen/|c10/|torch/|{PYTHON_HEADER}",
     "bindings_costs": r"ATen/|c10/|torch/",
+    "bindings_xla": r"ATen/|c10/|torch/|pybind11/",
     "runtime": rf"ATen/|c10/|torch/|{PYTHON_HEADER}",
     "core": PYTHON_HEADER,
     "aten": PYTHON_HEADER,
@@ -106,6 +110,16 @@ def test_hardware_imports_no_torch():
     assert files
     for path in files:
         assert not [name for name in imports(path) if name.split(".")[0] == "torch"], path
+
+
+def test_only_two_modules_know_jaxlib():
+    """Its builder of modules, and its compiler, whose interface is private."""
+    for path in python_files():
+        used = {name for name in imports(path) if name.split(".")[0] == "jaxlib"}
+        if {name for name in used if not name.startswith("jaxlib.mlir")}:
+            assert path.name == "xla_cpu.py", path
+        if used:
+            assert path.parent.name in ("engines", "lowering"), path
 
 
 @pytest.mark.parametrize("layer", CPP_LAYERS)

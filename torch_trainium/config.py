@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from torch_trainium.hardware import ConfigurationError, Machine, machine
@@ -12,6 +13,8 @@ from torch_trainium.hardware.environment import MAX_VISIBLE_DEVICES
 from torch_trainium.hardware.profiles import DEFAULT_PROFILE, profile_names
 
 PREFIX = "TORCH_TRAINIUM_"
+EAGER_MODES = ("host", "compiled")
+FALLBACK_POLICIES = ("allow", "warn", "error")
 SANITIZERS = ("streams", "streams:error")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -39,6 +42,28 @@ def _log_level(text: str) -> str:
     if text.lower() not in LOG_LEVELS:
         raise ValueError(f"use one of {', '.join(LOG_LEVELS)}")
     return text.lower()
+
+
+def _eager(text: str) -> str:
+    if text not in EAGER_MODES:
+        raise ValueError(f"use one of {', '.join(EAGER_MODES)}")
+    return text
+
+
+def _fallback(text: str) -> str:
+    if text not in FALLBACK_POLICIES:
+        raise ValueError(f"use one of {', '.join(FALLBACK_POLICIES)}")
+    return text
+
+
+def _cache(text: str) -> str:
+    return "" if text == "0" else str(Path(text).expanduser())
+
+
+def _bytes(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("use a number of bytes")
+    return int(text)
 
 
 def _profile(text: str) -> str:
@@ -98,6 +123,36 @@ VARIABLES = (
         DEFAULT_PROFILE,
         f"The software whose overheads the device's times include; {DEFAULT_PROFILE} when unset.",
         _profile,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_EAGER",
+        "mode",
+        "host",
+        "How eager operators run on the emulated device: host, by PyTorch's CPU kernels; compiled, "
+        "each as a program of its own, as on hardware.",
+        _eager,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_FALLBACK",
+        "policy",
+        "warn",
+        "What happens in compiled mode where an operator has no program: it runs on the CPU "
+        "(allow), warns the first time (warn), or raises (error).",
+        _fallback,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_CACHE",
+        "folder",
+        str(Path("~/.cache/torch_trainium/programs").expanduser()),
+        "Where compiled programs are kept for other processes; 0 keeps none.",
+        _cache,
+    ),
+    Variable(
+        "TORCH_TRAINIUM_CACHE_BYTES",
+        "bytes",
+        1 << 30,
+        "How large that folder may grow.",
+        _bytes,
     ),
     Variable(
         "TORCH_TRAINIUM_HBM_BYTES",

@@ -35,3 +35,11 @@ class StreamRaceError(TrainiumError, RuntimeError):
 
 class StreamRaceWarning(UserWarning):
     """The same, where the sanitizer is to warn."""
+
+
+class CompilerUnavailableError(TrainiumError, ImportError):
+    """Programs cannot be compiled: the compiler is not installed, or in another version."""
+
+
+class LoweringError(TrainiumError, NotImplementedError):
+    """An operator, or a use of it, that cannot be expressed as a program of the device."""

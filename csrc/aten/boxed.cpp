@@ -1,7 +1,5 @@
 #include "aten/boxed.h"
 
-#include <ATen/Context.h>
-#include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <torch/library.h>
@@ -13,119 +11,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "aten/determinism.h"
 #include "aten/host_engine.h"
 #include "aten/operator_traits.h"
+#include "aten/signature.h"
 
 namespace torch_trainium {
 namespace {
 
 using torch::jit::Stack;
-
-constexpr int kNewResult = -1;
-
-// What the boxed kernel needs to know of a schema, read once.
-struct Signature {
-  OperatorRecord& record;
-  CpuOperands cpu_operands;
-  NondeterminismCheck is_nondeterministic;
-  bool is_foreach;  // and has a kernel that takes tensor by tensor
-  size_t arguments;
-  size_t returns;
-  std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
-  std::vector<bool> is_written;       // per operand
-  std::vector<int> returned_operand;  // per return: the operand it is, or kNewResult
-  bool returns_values = false;        // numbers that the host waits for
-
-  explicit Signature(const c10::OperatorHandle& op);
-};
-
-bool holds_tensors(const c10::TypePtr& type) {
-  switch (type->kind()) {
-    case c10::TypeKind::TensorType:
-      return true;
-    case c10::TypeKind::OptionalType:
-    case c10::TypeKind::ListType:
-      return holds_tensors(type->containedType(0));
-    default:
-      return false;
-  }
-}
-
-std::string qualified_name(const c10::OperatorHandle& op) {
-  const c10::OperatorName& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
-Signature::Signature(const c10::OperatorHandle& op)
-    : record(operator_record(qualified_name(op))),
-      cpu_operands(cpu_operands_of(record.name)),
-      is_nondeterministic(nondeterminism_check(record.name)),
-      is_foreach(record.name.rfind("aten::_foreach_", 0) == 0 &&
-                 op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)),
-      arguments(op.schema().arguments().size()),
-      returns(op.schema().returns().size()) {
-  const c10::FunctionSchema& schema = op.schema();
-  for (size_t i = 0; i < arguments; ++i) {
-    const c10::Argument& argument = schema.arguments()[i];
-    if (!holds_tensors(argument.type())) continue;
-    tensors.push_back(i);
-    is_written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
-  }
-  for (const c10::Argument& result : schema.returns()) {
-    returns_values = returns_values || !holds_tensors(result.type());
-    int operand = kNewResult;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!is_written[i]) continue;
-      const c10::AliasInfo& written_to = *schema.arguments()[tensors[i]].alias_info();
-      if (result.alias_info() != nullptr &&
-          written_to.beforeSet() == result.alias_info()->beforeSet()) {
-        operand = static_cast<int>(i);
-      }
-    }
-    returned_operand.push_back(operand);
-  }
-}
-
-// Whether some result shares memory with an operand that is not written.
-bool returns_views(const c10::FunctionSchema& schema) {
-  for (const c10::Argument& result : schema.returns()) {
-    if (result.alias_info() != nullptr && !result.alias_info()->isWrite()) return true;
-  }
-  return false;
-}
-
-template <typename Visit>
-void for_each_tensor(const c10::IValue& value, Visit&& visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorList()) visit(tensor);
-  } else if (value.isList()) {
-    for (const c10::IValue& element : value.toListRef()) {
-      if (element.isTensor()) visit(element.toTensor());
-    }
-  }
-}
-
-template <typename Map>
-c10::IValue map_tensors(const c10::IValue& value, Map&& map) {
-  if (value.isTensor()) return map(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> mapped;
-    mapped.reserve(value.toTensorList().size());
-    for (const at::Tensor& tensor : value.toTensorList()) mapped.push_back(map(tensor));
-    return mapped;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> mapped;
-    for (const std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
-      mapped.push_back(tensor ? std::make_optional(map(*tensor)) : std::nullopt);
-    }
-    return mapped;
-  }
-  return value;
-}
 
 // Turns the results in `value` into device tensors. Takes the value apart, since
 // a result can be adopted only while nobody else holds it.
@@ -139,30 +32,6 @@ c10::IValue adopt_results(HostCall& call, c10::IValue value) {
   return adopted;
 }
 
-void observe(const Signature& signature, c10::ArrayRef<c10::IValue> operands) {
-  std::vector<at::Tensor> tensors;
-  for (const c10::IValue& operand : operands) {
-    for_each_tensor(operand, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
-  }
-  std::vector<const at::TensorBase*> pointers;
-  for (const at::Tensor& tensor : tensors) pointers.push_back(&tensor);
-  detail::observe(signature.record, pointers);
-}
-
-// Where to run: the device of the first operand that is on one.
-c10::DeviceIndex device_of(c10::ArrayRef<c10::IValue> operands) {
-  std::optional<c10::DeviceIndex> device;
-  for (const c10::IValue& operand : operands) {
-    for_each_tensor(operand, [&](const at::Tensor& tensor) {
-      if (!device && tensor.defined() && tensor.device().type() == kNeuron) {
-        device = tensor.device().index();
-      }
-    });
-    if (device) return *device;
-  }
-  return current_device();
-}
-
 bool all_on_device(c10::ArrayRef<c10::IValue> operands, c10::DeviceIndex device) {
   bool all = true;
   for (const c10::IValue& operand : operands) {
@@ -173,19 +42,16 @@ bool all_on_device(c10::ArrayRef<c10::IValue> operands, c10::DeviceIndex device)
   return all;
 }
 
-void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack* stack) {
+}  // namespace
+
+void run_on_host(const Signature& signature, const c10::OperatorHandle& op, Stack* stack) {
   const size_t first = stack->size() - signature.arguments;
-  if (C10_UNLIKELY(signature.is_nondeterministic != nullptr) &&
-      at::globalContext().deterministicAlgorithms() &&
-      signature.is_nondeterministic(c10::ArrayRef<c10::IValue>(*stack).slice(first))) {
-    at::globalContext().alertNotDeterministic(signature.record.name + " on neuron");
-  }
+  alert_if_nondeterministic(signature, c10::ArrayRef<c10::IValue>(*stack).slice(first));
   c10::SmallVector<c10::IValue, 6> operands;
   for (const size_t i : signature.tensors) operands.push_back(std::move((*stack)[first + i]));
-  signature.record.calls.fetch_add(1, std::memory_order_relaxed);
-  if (C10_UNLIKELY(operators_are_observed())) observe(signature, operands);
+  note_boxed_call(signature, operands);
 
-  const c10::DeviceIndex device = device_of(operands);
+  const c10::DeviceIndex device = device_of_operands(operands);
   if (C10_UNLIKELY(signature.is_foreach) && !all_on_device(operands, device)) {
     // As on CUDA: one tensor after the other, each on its own device.
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -234,13 +100,15 @@ void run_boxed(const Signature& signature, const c10::OperatorHandle& op, Stack*
   }
 }
 
+namespace {
+
 // Carries its operator's signature, so that a call looks nothing up. Read at the
 // first call: most of the two thousand operators are never called.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
     std::call_once(read_, [&] { signature_.emplace(op); });
-    run_boxed(*signature_, op, stack);
+    run_on_host(*signature_, op, stack);
   }
 
  private:
@@ -263,7 +131,7 @@ void boxed_fallback(const c10::OperatorHandle& op, Stack* stack) {
   }
   TORCH_CHECK_NOT_IMPLEMENTED(!returns_views(op.schema()), "'", signature->record.name,
                               "' returns a view and has no kernel for the neuron device");
-  run_boxed(*signature, op, stack);
+  run_on_host(*signature, op, stack);
 }
 
 bool takes(const c10::FunctionSchema& schema, c10::TypeKind kind) {

@@ -26,8 +26,8 @@ c10::intrusive_ptr<HostAlias> take_alias() {
   return alias;
 }
 
-// Keys a kernel's own calls must not reach: what the user put on top of the
-// operator has been applied before it came here.
+}  // namespace
+
 c10::DispatchKeySet keys_above_backend() {
   static const c10::DispatchKeySet keys =
       c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
@@ -38,8 +38,6 @@ c10::DispatchKeySet keys_above_backend() {
                            c10::DispatchKey::PythonDispatcher});
   return keys;
 }
-
-}  // namespace
 
 HostCall::HostCall(OperatorRecord& record, c10::DeviceIndex device, CpuOperands cpu_operands)
     : record_(record),
@@ -107,11 +105,12 @@ void HostCall::add_lease(c10::TensorImpl* source, c10::intrusive_ptr<HostAlias> 
   }
 }
 
-void HostCall::raise_foreign(const at::Tensor& tensor) const {
+void raise_foreign(const at::Tensor& tensor, c10::DeviceIndex device,
+                   const OperatorRecord& record) {
   TORCH_CHECK(false,
               "Expected all tensors to be on the same device, but found at least two devices, "
               "neuron:",
-              static_cast<int>(device_), " and ", tensor.device(), "! (when calling ", record_.name,
+              static_cast<int>(device), " and ", tensor.device(), "! (when calling ", record.name,
               ")");
 }
 
@@ -122,7 +121,7 @@ void HostCall::check_foreign(const at::Tensor& tensor) const {
        (cpu_operands_ == CpuOperands::kScalars && tensor.dim() == 0))) {
     return;
   }
-  raise_foreign(tensor);
+  raise_foreign(tensor, device_, record_);
 }
 
 at::Tensor HostCall::alias(const at::Tensor& tensor) {
@@ -156,7 +155,8 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
 }
 
 at::Tensor HostCall::alias_on_device(const at::Tensor& tensor) {
-  if (C10_UNLIKELY(tensor.defined() && tensor.device().type() != kNeuron)) raise_foreign(tensor);
+  if (C10_UNLIKELY(tensor.defined() && tensor.device().type() != kNeuron))
+    raise_foreign(tensor, device_, record_);
   return alias(tensor);
 }
 

@@ -95,7 +95,6 @@ class HostCall final : public timeline::CallSource {
   };
 
   void check_foreign(const at::Tensor& tensor) const;
-  [[noreturn]] void raise_foreign(const at::Tensor& tensor) const;
   // From here on leases are found by hash: optimizers lend thousands of tensors.
   static constexpr size_t kLeasesToIndex = 32;
   const Lease* find_lease(const void* object) const;
@@ -122,6 +121,14 @@ class HostCall final : public timeline::CallSource {
   c10::impl::ForceDispatchKeyGuard below_user_features_;
   std::optional<at::RecordFunctionGuard> unprofiled_;
 };
+
+// The dispatch keys that a kernel's own calls must not reach: what the user put on
+// top of the operator has been applied before it came here.
+c10::DispatchKeySet keys_above_backend();
+
+// Raises PyTorch's error for a tensor on a device where it cannot be.
+[[noreturn]] void raise_foreign(const at::Tensor& tensor, c10::DeviceIndex device,
+                                const OperatorRecord& record);
 
 // How many results had to be copied into device memory because the kernel did
 // not allocate them there.

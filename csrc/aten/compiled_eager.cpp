@@ -1,0 +1,191 @@
+#include "aten/compiled_eager.h"
+
+#include <ATen/core/stack.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "aten/boxed.h"
+#include "aten/call_description.h"
+#include "aten/host_engine.h"
+#include "aten/signature.h"
+#include "core/device.h"
+#include "core/host_time.h"
+
+namespace torch_trainium {
+namespace {
+
+using torch::jit::Stack;
+
+// An operator's call for the cost model.
+class ProgramCall final : public timeline::CallSource {
+ public:
+  ProgramCall(const Signature& signature, c10::ArrayRef<c10::IValue> operands, const Stack& stack)
+      : signature_(signature), operands_(operands), stack_(stack) {}
+
+  timeline::OperatorCall describe(std::vector<timeline::Operand>& described) const override {
+    described.clear();
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      for_each_tensor(operands_[i], [&](const at::Tensor& tensor) {
+        if (!tensor.defined()) return;
+        if (!tensor.is_privateuseone()) return;  // a number
+        described.push_back(operand_of(*tensor.unsafeGetTensorImpl(), signature_.is_written[i],
+                                       tensor.device().index()));
+      });
+    }
+    int64_t result_bytes = 0;
+    const size_t first = stack_.size() - signature_.returns;
+    for (size_t i = 0; i < signature_.returns; ++i) {
+      if (signature_.returned_operand[i] != kNewResult) continue;
+      for_each_tensor(stack_[first + i], [&](const at::Tensor& tensor) {
+        if (tensor.defined()) result_bytes += static_cast<int64_t>(tensor.nbytes());
+      });
+    }
+    return {signature_.record.cost_class, described.data(), static_cast<int>(described.size()),
+            result_bytes};
+  }
+
+  void add_accesses(std::vector<timeline::Access>& accesses) const override {
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      for_each_tensor(operands_[i], [&](const at::Tensor& tensor) {
+        if (!tensor.defined()) return;
+        accesses.push_back(access_to(*tensor.unsafeGetTensorImpl(), signature_.is_written[i],
+                                     !tensor.is_privateuseone()));
+      });
+    }
+    for (size_t i = stack_.size() - signature_.returns; i < stack_.size(); ++i) {
+      for_each_tensor(stack_[i], [&](const at::Tensor& tensor) {
+        if (!tensor.defined()) return;
+        accesses.push_back(access_to(*tensor.unsafeGetTensorImpl(), /*is_written=*/true,
+                                     /*is_on_host=*/false));
+      });
+    }
+  }
+
+ private:
+  const Signature& signature_;
+  c10::ArrayRef<c10::IValue> operands_;
+  const Stack& stack_;
+};
+
+// A program's operands are on its device. Zero-dim CPU tensors are numbers to it, and
+// CPU tensors that the operator takes besides, such as indices, are brought there.
+c10::IValue on_device(const Signature& signature, const c10::IValue& operand, bool is_written,
+                      c10::DeviceIndex device) {
+  return map_tensors(operand, [&](const at::Tensor& tensor) {
+    const c10::Device target(kNeuron, device);
+    if (!tensor.defined() || tensor.device() == target) return tensor;
+    const bool takes_numbers = signature.cpu_operands != CpuOperands::kNone;
+    const bool takes_tensors = signature.cpu_operands == CpuOperands::kScalarsAndIndices ||
+                               signature.cpu_operands == CpuOperands::kAny;
+    if (is_written || !tensor.is_cpu()) raise_foreign(tensor, device, signature.record);
+    if (tensor.dim() == 0 && takes_numbers) return tensor;
+    if (!takes_tensors) raise_foreign(tensor, device, signature.record);
+    return tensor.to(target);
+  });
+}
+
+class CompiledKernel final : public c10::OperatorKernel {
+ public:
+  explicit CompiledKernel(std::shared_ptr<ProgramProvider> provider)
+      : provider_(std::move(provider)) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+    std::call_once(read_, [&] {
+      signature_.emplace(op);
+      programs_ = provider_->programs_of(op);
+    });
+    if (!run(stack)) run_on_host(*signature_, op, stack);
+  }
+
+ private:
+  bool run(Stack* stack) {
+    const Signature& signature = *signature_;
+    const size_t first = stack->size() - signature.arguments;
+    alert_if_nondeterministic(signature, c10::ArrayRef<c10::IValue>(*stack).slice(first));
+    c10::SmallVector<c10::IValue, 6> operands;
+    for (const size_t i : signature.tensors) operands.push_back((*stack)[first + i]);
+    const c10::DeviceIndex device = device_of_operands(operands);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      operands[i] = on_device(signature, operands[i], signature.is_written[i], device);
+      (*stack)[first + signature.tensors[i]] = operands[i];
+    }
+    runtime::Runtime& runtime = timed_runtime();
+    const c10::DeviceGuard guard(c10::Device(kNeuron, device));
+    const c10::impl::ForceDispatchKeyGuard below_user_features(
+        c10::DispatchKeySet(c10::DispatchKey::BackendSelect), keys_above_backend());
+    std::optional<at::RecordFunctionGuard> unprofiled;
+    if (C10_UNLIKELY(at::hasCallbacks())) unprofiled.emplace(false);
+    const std::unique_ptr<PreparedCall> prepared = programs_->prepare(*stack);
+    if (prepared == nullptr) return false;
+    note_boxed_call(signature, operands);
+    const ProgramCall call(signature, operands, *stack);
+    auto body = [&] { prepared->run(stack); };
+    runtime.submit({signature.record.work_kind, device, current_stream(device).id(),
+                    signature.record.id, &call, /*host_waits=*/false,
+                    [](void* context) { (*static_cast<decltype(body)*>(context))(); }, &body});
+    return true;
+  }
+
+  const std::shared_ptr<ProgramProvider> provider_;
+  std::once_flag read_;
+  std::optional<const Signature> signature_;
+  std::unique_ptr<OperatorPrograms> programs_;
+};
+
+// What has kernels of its own in either mode: storage, transfers, and reads by the host.
+constexpr std::array<std::string_view, 12> kNeverPrograms = {
+    "aten::copy_",         "aten::_copy_from", "aten::_copy_from_and_resize",
+    "aten::record_stream", "aten::resize_",    "aten::_local_scalar_dense",
+    "aten::set_",          "aten::resize_as_", "aten::_has_compatible_shallow_copy_type",
+    "aten::_to_copy",      "aten::set_data",   "aten::_fused_sdp_choice",
+};
+
+bool may_be_program(const c10::OperatorHandle& op) {
+  const c10::OperatorName& name = op.operator_name();
+  if (name.name.rfind("aten::", 0) != 0 || returns_views(op.schema())) return false;
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
+  for (const std::string_view never : kNeverPrograms) {
+    if (name.name == never) return false;
+  }
+  for (const c10::Argument& argument : op.schema().arguments()) {
+    if (holds_tensors(argument.type())) return true;
+  }
+  return false;
+}
+
+// PyTorch warns where a kernel replaces another, which is what is meant here.
+class Quiet final : public c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+}  // namespace
+
+void set_program_provider(std::shared_ptr<ProgramProvider> provider) {
+  static std::mutex mutex;
+  // Never destroyed: its kernels hold Python objects, which outlive Python otherwise.
+  static auto& library = *new std::unique_ptr<torch::Library>;
+  const std::lock_guard lock(mutex);
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);
+  library.reset();  // the dispatcher goes back to the kernels below
+  if (provider == nullptr) return;
+  library = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
+                                             c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (!op || !may_be_program(*op)) continue;
+    library->impl(qualified_name(*op).c_str(), torch::CppFunction::makeFromBoxedFunctor(
+                                                   std::make_unique<CompiledKernel>(provider)));
+  }
+}
+
+}  // namespace torch_trainium

@@ -1,0 +1,82 @@
+"""Which way the device runs eager operators: on the host engine, or as compiled programs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from torch_trainium import _C
+from torch_trainium.eager import calls, fallbacks
+from torch_trainium.errors import LoweringError
+
+
+class EagerMode(enum.StrEnum):
+    """How eager operators run; TORCH_TRAINIUM_EAGER gives the mode a process starts in.
+
+    HOST: by PyTorch's CPU kernels on the emulated memory.
+    COMPILED: each as a program of its own, as on hardware.
+    """
+
+    HOST = "host"
+    COMPILED = "compiled"
+
+
+_mode = EagerMode.HOST
+
+
+def eager_mode() -> EagerMode:
+    """The mode in force."""
+    return _mode
+
+
+def set_eager_mode(mode: EagerMode | str) -> None:
+    """Run operators this way from now on, in all threads.
+
+    Raises:
+        ValueError: there is no such mode.
+
+    """
+    global _mode
+    mode = EagerMode(mode)
+    if mode is not _mode:
+        _C.programs.set_provider(_programs_of if mode is EagerMode.COMPILED else None)
+        _mode = mode
+
+
+@contextmanager
+def eager_mode_is(mode: EagerMode | str) -> Iterator[None]:
+    """Run operators this way within a `with` block, then as before."""
+    before = eager_mode()
+    set_eager_mode(mode)
+    try:
+        yield
+    finally:
+        set_eager_mode(before)
+
+
+def _programs_of(name: str) -> Callable[[Sequence[Any]], Callable[[], Any] | None]:
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    found = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    try:
+        prepare = calls.operator(found).prepare
+    except LoweringError as refusal:  # whatever its arguments are
+        return partial(_refuse, name, refusal)
+
+    def prepared(arguments: Sequence[Any]) -> Callable[[], Any] | None:
+        try:
+            return prepare(arguments)
+        except LoweringError as refusal:
+            _refuse(name, refusal, arguments)
+            return None
+
+    return prepared
+
+
+def _refuse(name: str, refusal: LoweringError, arguments: Sequence[Any]) -> None:
+    fallbacks.fall_back(name, refusal)

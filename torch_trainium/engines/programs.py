@@ -1,0 +1,116 @@
+"""The programs of this process: each compiled once, whoever asks, and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from torch_trainium import config
+from torch_trainium.engines import xla_cpu
+from torch_trainium.engines.disk_cache import DiskCache
+from torch_trainium.engines.engine import Engine, Program, Signature
+
+logger = logging.getLogger("torch_trainium.programs")
+
+# Which rewrites programs go through, and which numbers random operators draw.
+REWRITES_VERSION = 1
+RANDOM_VERSION = 1
+
+
+@dataclass
+class Statistics:
+    """How programs were come by.
+
+    Attributes:
+        memory_hits: programs this process had already.
+        disk_hits: programs loaded from disk.
+        compiles: programs compiled.
+        compile_seconds: how long that took.
+        compiles_of: how many of each name, such as "aten::add.Tensor".
+
+    """
+
+    memory_hits: int = 0
+    disk_hits: int = 0
+    compiles: int = 0
+    compile_seconds: float = 0.0
+    compiles_of: Counter[str] = field(default_factory=Counter)
+
+
+class ProgramCache:
+    """Programs by content: in memory, else on disk, else compiled.
+
+    Safe for threads; processes with one folder compile a program once between them.
+    """
+
+    def __init__(self, engine: Engine, disk: DiskCache | None) -> None:
+        self.statistics = Statistics()
+        self.disk = disk
+        self._engine = engine
+        self._programs: dict[str, Program] = {}
+        self._lock = threading.Lock()
+
+    def get(self, module: bytes, signature: Signature, name: str) -> Program:
+        """The program of a StableHLO module; `name` says whose it is, in statistics and logs."""
+        key = self.key(module, signature)
+        with self._lock:
+            program = self._programs.get(key)
+            if program is not None:
+                self.statistics.memory_hits += 1
+                return program
+            program = self._load(key, signature) or self._compile(key, module, signature, name)
+            self._programs[key] = program
+            return program
+
+    def key(self, module: bytes, signature: Signature) -> str:
+        """Everything that a compiled program depends on, as a hexadecimal number."""
+        parts = (self._engine.fingerprint(), REWRITES_VERSION, RANDOM_VERSION, signature)
+        return hashlib.sha256(repr(parts).encode() + b"\0" + module).hexdigest()
+
+    def _load(self, key: str, signature: Signature) -> Program | None:
+        stored = None if self.disk is None else self.disk.read(key)
+        if stored is None:
+            return None
+        try:
+            program = self._engine.load(stored, signature)
+        except ValueError as error:
+            logger.warning("a stored program cannot be loaded and is compiled again: %s", error)
+            return None
+        self.statistics.disk_hits += 1
+        return program
+
+    def _compile(self, key: str, module: bytes, signature: Signature, name: str) -> Program:
+        if self.disk is None:
+            return self._compile_now(module, signature, name)
+        with self.disk.locked(key):
+            # Another process may have compiled it while this one waited.
+            program = self._load(key, signature)
+            if program is None:
+                program = self._compile_now(module, signature, name)
+                self.disk.write(key, program.serialize())
+            return program
+
+    def _compile_now(self, module: bytes, signature: Signature, name: str) -> Program:
+        start = time.perf_counter()
+        program = self._engine.compile(module, signature)
+        seconds = time.perf_counter() - start
+        self.statistics.compiles += 1
+        self.statistics.compile_seconds += seconds
+        self.statistics.compiles_of[name] += 1
+        logger.debug("compiled %s %s in %.0f ms", name, signature.inputs, seconds * 1e3)
+        return program
+
+
+@cache
+def program_cache() -> ProgramCache:
+    """The programs of this process, with the folder that TORCH_TRAINIUM_CACHE names."""
+    settings = config.current()
+    folder = settings["TORCH_TRAINIUM_CACHE"]
+    disk = None if folder == "" else DiskCache(Path(folder), settings["TORCH_TRAINIUM_CACHE_BYTES"])
+    return ProgramCache(xla_cpu.engine(), disk)

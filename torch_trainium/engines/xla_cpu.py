@@ -1,0 +1,263 @@
+"""Programs on the host, by XLA's CPU compiler. The only module that knows jaxlib's internals.
+
+Programs read their inputs in place and write their outputs through a custom call at their end,
+which copies from XLA's buffers to the addresses it is given (`csrc/bindings_xla`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import platform
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from torch_trainium.engines.engine import ALIGNMENT_BYTES, Buffer, Number, Signature
+from torch_trainium.errors import CompilerUnavailableError
+
+JAXLIB_VERSION = "0.10.2"
+STORE = "torch_trainium.store"
+# Compiling takes a third of the time of level 3, and programs of one operator run as fast.
+OPTIMIZATION_LEVEL = 2
+# Arrays lent to XLA that are kept for the next run with the same address and shape.
+MAX_LOANS = 4096
+
+# Element type: (DLPack type code, bits).
+DLPACK_TYPES = {
+    "i1": (6, 8),
+    "i8": (0, 8),
+    "i16": (0, 16),
+    "i32": (0, 32),
+    "i64": (0, 64),
+    "ui8": (1, 8),
+    "ui16": (1, 16),
+    "ui32": (1, 32),
+    "ui64": (1, 64),
+    "f16": (2, 16),
+    "f32": (2, 32),
+    "f64": (2, 64),
+    "bf16": (4, 16),
+    "complex<f32>": (5, 64),
+    "complex<f64>": (5, 128),
+    "f8E4M3FN": (10, 8),
+    "f8E5M2": (13, 8),
+}
+
+_SCALAR_TYPES: dict[str, Any] = {
+    "i1": ctypes.c_bool,
+    "i8": ctypes.c_int8,
+    "i16": ctypes.c_int16,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+    "ui8": ctypes.c_uint8,
+    "ui16": ctypes.c_uint16,
+    "ui32": ctypes.c_uint32,
+    "ui64": ctypes.c_uint64,
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+    "complex<f32>": ctypes.c_float * 2,
+    "complex<f64>": ctypes.c_double * 2,
+}
+
+
+class XlaCpuEngine:
+    """XLA's CPU client of this process."""
+
+    def __init__(self) -> None:
+        client, extension = _jaxlib()
+        self._client: Any = client.make_cpu_client(asynchronous=False)
+        self._device = self._client.local_devices()[0]
+        self._devices = extension.DeviceList((self._device,))
+        self._options = client.CompileOptions()
+        debug = self._options.executable_build_options.debug_options
+        debug.xla_backend_optimization_level = OPTIMIZATION_LEVEL
+        # Infinities, NaNs and signed zeros are PyTorch's, and division is division.
+        debug.xla_cpu_enable_fast_math = False
+        self._extension = extension
+        self._loans: OrderedDict[tuple[int, str, tuple[int, ...]], Any] = OrderedDict()
+
+    def fingerprint(self) -> str:
+        """What the compiler's output depends on beside the module."""
+        return f"xla_cpu jaxlib-{JAXLIB_VERSION} O{OPTIMIZATION_LEVEL} {_host_isa()}"
+
+    def compile(self, module: bytes, signature: Signature) -> XlaCpuProgram:
+        """Compile a StableHLO module whose only function is `main`."""
+        loaded = self._client.compile_and_load(
+            _with_stores(module, signature), self._devices, self._options
+        )
+        return XlaCpuProgram(self, loaded, signature)
+
+    def load(self, serialized: bytes, signature: Signature) -> XlaCpuProgram:
+        """Load what `XlaCpuProgram.serialize` gave."""
+        try:
+            loaded = self._client.deserialize_executable(serialized, self._devices, self._options)
+        except self._extension.JaxRuntimeError as error:
+            raise ValueError(f"not a program of this compiler: {error}") from error
+        return XlaCpuProgram(self, loaded, signature)
+
+    def serialize(self, loaded: Any) -> bytes:
+        """The bytes of a loaded program."""
+        return bytes(self._client.serialize_executable(loaded))
+
+    def lend(self, address: int, buffer: Buffer) -> Any:
+        """XLA's array over the bytes at `address`, which no copy was made of."""
+        key = (address, buffer.element, buffer.shape)
+        loan = self._loans.get(key)
+        if loan is None:
+            loan = self._loans[key] = self.lend_once(address, buffer)
+            if len(self._loans) > MAX_LOANS:
+                self._loans.popitem(last=False)
+        return loan
+
+    def lend_once(self, address: int, buffer: Buffer) -> Any:
+        """The same, for an address that will not be seen again."""
+        from torch_trainium.engines import _xla_buffers
+
+        code, bits = DLPACK_TYPES[buffer.element]
+        capsule = _xla_buffers.lend(address, code, bits, buffer.shape)
+        loan = self._extension.dlpack_managed_tensor_to_buffer(capsule, self._device, None)
+        if 0 not in buffer.shape and loan.unsafe_buffer_pointer() != address:
+            raise RuntimeError(f"XLA copied an input at {address:#x} instead of reading it")
+        return loan
+
+
+class XlaCpuProgram:
+    """A program that XLA's CPU client has loaded."""
+
+    def __init__(self, engine: XlaCpuEngine, loaded: Any, signature: Signature) -> None:
+        self.signature = signature
+        self._engine = engine
+        self._loaded = loaded
+        self._execute = loaded.execute_sharded
+        self._idle_blocks: list[_ArgumentBlock] = []
+
+    def run(self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]) -> int:
+        """Run on the arrays at these addresses, and wait; returns the error, 0 if none."""
+        block = self._idle_blocks.pop() if self._idle_blocks else self._new_block()
+        lend = self._engine.lend
+        arguments = [
+            lend(address, buffer)
+            for address, buffer in zip(inputs, self.signature.inputs, strict=True)
+        ]
+        error = block.run(self._execute, arguments, scalars, outputs)
+        self._idle_blocks.append(block)
+        return error
+
+    def serialize(self) -> bytes:
+        """Bytes from which `XlaCpuEngine.load` makes the program again."""
+        return self._engine.serialize(self._loaded)
+
+    def hlo_text(self) -> str:
+        """The optimized HLO, for whoever wants to know what runs."""
+        return "\n".join(module.to_string() for module in self._loaded.hlo_modules())
+
+    def _new_block(self) -> _ArgumentBlock:
+        return _ArgumentBlock(self._engine, self.signature)
+
+
+class _ArgumentBlock:
+    """The numbers of one run: scalars, output addresses, error. XLA reads them in place.
+
+    One run at a time uses a block, and its arrays are lent to XLA once.
+    """
+
+    def __init__(self, engine: XlaCpuEngine, signature: Signature) -> None:
+        stores = len(signature.outputs) + signature.has_error
+        sizes = [ALIGNMENT_BYTES] * (len(signature.scalars) + 1) + [8 * stores]
+        self._memory = ctypes.create_string_buffer(sum(sizes) + ALIGNMENT_BYTES)
+        address = -(-ctypes.addressof(self._memory) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        self._scalars = []
+        self._lent = []
+        for element in signature.scalars:
+            self._scalars.append(_SCALAR_TYPES[element].from_address(address))
+            self._lent.append(engine.lend_once(address, Buffer(element, ())))
+            address += ALIGNMENT_BYTES
+        self._error = ctypes.c_int32.from_address(address) if signature.has_error else None
+        error_address, address = address, address + ALIGNMENT_BYTES
+        self._addresses = (ctypes.c_uint64 * stores).from_address(address)
+        if signature.has_error:
+            self._addresses[stores - 1] = error_address
+        self._lent.append(engine.lend_once(address, Buffer("ui64", (stores,))))
+
+    def run(
+        self,
+        execute: Any,
+        arguments: list[Any],
+        scalars: Sequence[Number],
+        outputs: Sequence[int],
+    ) -> int:
+        for slot, number in zip(self._scalars, scalars, strict=True):
+            if isinstance(number, complex):
+                slot[0], slot[1] = number.real, number.imag
+            else:
+                slot.value = number
+        self._addresses[: len(outputs)] = list(outputs)
+        execute(arguments + self._lent)
+        return 0 if self._error is None else self._error.value
+
+
+@cache
+def engine() -> XlaCpuEngine:
+    """The engine of this process."""
+    return XlaCpuEngine()
+
+
+@cache
+def _jaxlib() -> tuple[Any, Any]:
+    """jaxlib's client and extension modules, with our custom call registered."""
+    try:
+        from jaxlib import _jax, version, xla_client  # type: ignore[attr-defined]
+
+        from torch_trainium.engines import _xla_buffers
+    except ImportError as error:
+        raise CompilerUnavailableError(
+            f"compiled programs need jaxlib {JAXLIB_VERSION} on the emulated device: "
+            f"pip install jaxlib=={JAXLIB_VERSION}, then reinstall torch-trainium ({error})"
+        ) from error
+    if version.__version__ != JAXLIB_VERSION:
+        raise CompilerUnavailableError(
+            f"compiled programs need jaxlib {JAXLIB_VERSION} and found {version.__version__}: "
+            f"pip install jaxlib=={JAXLIB_VERSION}"
+        )
+    _jax.register_custom_call_target(
+        STORE, _xla_buffers.store_handler(), "cpu", api_version=1, traits=0
+    )
+    return xla_client, _jax
+
+
+@cache
+def _host_isa() -> str:
+    """The machine's instruction set: code compiled for one CPU may not run on another."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return f"{platform.machine()}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
+
+
+def _with_stores(module: bytes, signature: Signature) -> bytes:
+    """The module with a `main` that stores its results at addresses it takes as last argument."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import func
+
+    from torch_trainium.engines import mlir
+
+    with mlir.context(), ir.Location.unknown():
+        parsed = ir.Module.parse(module)
+        main: Any = next(iter(parsed.body))
+        stores = len(signature.outputs) + signature.has_error
+        table = ir.RankedTensorType.get([stores], ir.IntegerType.get_unsigned(64))
+        body = main.regions[0].blocks[0]
+        addresses = body.add_argument(table, ir.Location.unknown())
+        result = body.operations[len(body.operations) - 1]
+        values = list(result.operands)
+        with ir.InsertionPoint(result):
+            mlir.custom_call(STORE, [addresses, *values])
+            func.ReturnOp([])
+        result.erase()
+        inputs = [argument.type for argument in body.arguments]
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+        if "res_attrs" in main.attributes:
+            del main.attributes["res_attrs"]
+        return mlir.bytecode(parsed)

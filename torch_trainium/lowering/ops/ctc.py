@@ -1,0 +1,190 @@
+"""Connectionist temporal classification (Graves et al., 2006) and its gradient.
+
+The states of a sequence are its labels with a blank before, between and after them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from torch_trainium.lowering import dtypes
+from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.registry import lower
+from torch_trainium.lowering.values import Value
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, eq=False)
+class _Alignment:
+    """What both directions need: N sequences, T times, S states, C classes.
+
+    Attributes:
+        labels: int32 [N, S].
+        skips: bool [N, S], whether a state may follow the one two before it.
+        emission: [N, T, S], the log-probability of each state's label.
+        times: int32 [N, 1], how long each input is.
+        states: int32 [N, 1], how many states each has.
+
+    """
+
+    labels: Value
+    skips: Value
+    emission: Value
+    times: Value
+    states: Value
+
+
+@lower(aten._ctc_loss)
+def ctc_loss(
+    x: Builder,
+    log_probs: Value,
+    targets: Value,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    blank: int,
+    zero_infinity: bool,
+) -> tuple[Value, Value]:
+    wide = log_probs.to(dtypes.compute_dtype(log_probs.dtype))
+    to = _align(x, wide, targets, input_lengths, target_lengths, blank)
+    alpha = _forward(x, to)
+    state = x.iota(torch.int32, to.labels.shape, 1)
+    time = x.iota(torch.int32, [1, alpha.shape[1], 1], 1)
+    at_the_end = x.unsqueeze(state >= to.states - 2, 1) & time.eq(x.unsqueeze(to.times - 1, 2))
+    at_the_end = at_the_end & x.unsqueeze(state < to.states, 1)
+    loss = -_log_sum(x, x.select(at_the_end, alpha, -math.inf), [1, 2])
+    nothing = x.squeeze(to.times.eq(0) & to.states.eq(1), [1])
+    loss = x.select(nothing, 0, loss)
+    return loss.to(log_probs.dtype), alpha.to(log_probs.dtype)
+
+
+@lower(aten._ctc_loss_backward)
+def ctc_loss_backward(
+    x: Builder,
+    grad: Value,
+    log_probs: Value,
+    targets: Value,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    loss: Value,
+    alpha: Value,
+    blank: int,
+    zero_infinity: bool,
+) -> Value:
+    wide = log_probs.to(dtypes.compute_dtype(log_probs.dtype))
+    to = _align(x, wide, targets, input_lengths, target_lengths, blank)
+    state = x.unsqueeze(x.iota(torch.int32, to.labels.shape, 1), 1)
+    time = x.iota(torch.int32, [1, alpha.shape[1], 1], 1)
+    inside = (state < x.unsqueeze(to.states, 1)) & (time < x.unsqueeze(to.times, 2))
+    through = x.select(inside, alpha.to(wide.dtype) + _backward(x, to), -math.inf)
+    classes = x.iota(torch.int32, [1, 1, wide.shape[2]], 2)
+    is_class = x.unsqueeze(to.labels, 2).eq(classes).to(wide.dtype)
+    peak = x.max(through, [2], keepdim=True)
+    peak = x.select(peak.eq(-math.inf), 0, peak)
+    by_class = x.log(x.matmul(x.exp(through - peak), is_class)) + peak
+    loss = x.reshape(loss.to(wide.dtype), [-1, 1, 1])
+    logs = x.transpose(wide, [1, 0, 2])
+    each = x.exp(logs) - x.exp(by_class + loss - logs)
+    each = each * x.reshape(grad.to(wide.dtype), [-1, 1, 1])
+    if zero_infinity:
+        each = x.select(loss.eq(math.inf), 0, each)
+    each = x.select(time < x.unsqueeze(to.times, 2), each, 0)
+    return x.transpose(each, [1, 0, 2]).to(log_probs.dtype)
+
+
+def _align(
+    x: Builder,
+    log_probs: Value,
+    targets: Value,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    blank: int,
+) -> _Alignment:
+    times, sequences, _ = log_probs.shape
+    longest = max(target_lengths, default=0)
+    rows = _rows(x, targets, target_lengths, longest)
+    between = x.constant(blank, torch.int32, rows.shape)
+    pairs = x.reshape(x.stack([between, rows], dim=2), [sequences, 2 * longest])
+    labels = x.concatenate([pairs, x.constant(blank, torch.int32, [sequences, 1])], 1)
+    two_before = x.pad(labels, blank, [0, 2], [0, -2])
+    shape = [sequences, times, labels.shape[1]]
+    emission = x.take_elements(
+        log_probs,
+        [x.iota(torch.int32, shape, 1), x.iota(torch.int32, shape, 0), x.unsqueeze(labels, 1)],
+    )
+    return _Alignment(
+        labels,
+        labels.ne(blank) & labels.ne(two_before),
+        emission,
+        _column(x, input_lengths),
+        _column(x, [2 * length + 1 for length in target_lengths]),
+    )
+
+
+def _rows(x: Builder, targets: Value, lengths: Sequence[int], longest: int) -> Value:
+    """Targets as [N, longest], also where they come one after another."""
+    targets = targets.to(torch.int32)
+    if targets.rank == 2:
+        return x.slice_in_dim(targets, 1, 0, longest)
+    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    rows = [
+        x.pad(x.slice_in_dim(targets, 0, start, start + length), 0, [0], [longest - length])
+        for start, length in zip(starts, lengths, strict=True)
+    ]
+    return x.stack(rows)
+
+
+def _column(x: Builder, numbers: Sequence[int]) -> Value:
+    return x.stack([x.constant(n, torch.int32, [1]) for n in numbers])
+
+
+def _forward(x: Builder, to: _Alignment) -> Value:
+    """alpha[n, t, s]: of all paths to state s at time t, that time included."""
+    sequences, times, states = to.emission.shape
+    state = x.iota(torch.int32, [sequences, states], 1)
+    start = x.select((state < 2) & (state < to.states), _at(x, to.emission, 0), -math.inf)
+    never = x.constant(-math.inf, start.dtype)
+
+    def step(previous: Value, emission: Value, skips: Value) -> Value:
+        one = x.pad(previous, never, [0, 1], [0, -1])
+        two = x.select(skips, x.pad(previous, never, [0, 2], [0, -2]), never)
+        return _log_sum(x, x.stack([previous, one, two]), [0]) + emission
+
+    columns = [start]
+    for t in range(1, times):
+        columns.append(step(columns[-1], _at(x, to.emission, t), to.skips))
+    return x.stack(columns, dim=1)
+
+
+def _backward(x: Builder, to: _Alignment) -> Value:
+    """beta[n, t, s]: of all paths from state s at time t to the end, that time included."""
+    sequences, times, states = to.emission.shape
+    state = x.iota(torch.int32, [sequences, states], 1)
+    is_last = (state >= to.states - 2) & (state < to.states)
+    never = x.constant(-math.inf, to.emission.dtype)
+    skips = x.pad(to.skips, False, [0, -2], [0, 2])
+    column = x.constant(-math.inf, to.emission.dtype, [sequences, states])
+    columns = []
+    for t in reversed(range(times)):
+        one = x.pad(column, never, [0, -1], [0, 1])
+        two = x.select(skips, x.pad(column, never, [0, -2], [0, 2]), never)
+        through = _log_sum(x, x.stack([column, one, two]), [0])
+        through = x.select(is_last & to.times.eq(t + 1), 0, through)
+        column = through + _at(x, to.emission, t)
+        columns.append(column)
+    return x.stack(columns[::-1], dim=1)
+
+
+def _at(x: Builder, emission: Value, time: int) -> Value:
+    return x.squeeze(x.slice_in_dim(emission, 1, time, time + 1), [1])
+
+
+def _log_sum(x: Builder, a: Value, dims: Sequence[int]) -> Value:
+    peak = x.max(a, dims, keepdim=True)
+    peak = x.select(peak.eq(-math.inf), 0, peak)
+    total = x.log(x.sum(x.exp(a - peak), dims))
+    return total + x.squeeze(peak, dims)

@@ -1,0 +1,219 @@
+"""Sorting, order statistics and searches; NaN comes after every number."""
+
+from __future__ import annotations
+
+import torch
+
+from torch_trainium.lowering import promotion
+from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.reductions import kept_shape
+from torch_trainium.lowering.registry import lower
+from torch_trainium.lowering.values import Operand, Value
+
+aten = torch.ops.aten
+
+Pair = tuple[Value, Value]
+
+
+@lower(aten.sort.stable)
+def sort_stable(x: Builder, a: Value, *, stable: bool | None, dim: int, descending: bool) -> Pair:
+    return sort(x, a, dim, descending)
+
+
+@lower(aten.sort)
+def sort(x: Builder, a: Value, dim: int, descending: bool) -> Pair:
+    if a.rank == 0 or not a.size:
+        return a, x.constant(0, torch.int64, a.shape)
+    values, at = _sorted(x, a, dim, descending)
+    return values, at.to(torch.int64)
+
+
+@lower(aten.topk)
+def topk(x: Builder, a: Value, k: int, dim: int, largest: bool, sorted_: bool) -> Pair:
+    if a.rank == 0:
+        return (a, x.constant(0, torch.int64)) if k else _nothing(x, a)
+    values, at = sort(x, a, dim, largest)
+    return x.slice_in_dim(values, dim, 0, k), x.slice_in_dim(at, dim, 0, k)
+
+
+@lower(aten.kthvalue)
+def kthvalue(x: Builder, a: Value, k: int, dim: int, keepdim: bool) -> Pair:
+    if a.rank == 0 or not a.size:
+        return _of_one_or_none(x, a, dim, keepdim)
+    values, at = sort(x, a, dim, False)
+    return _pick(x, values, dim, k - 1, keepdim), _pick(x, at, dim, k - 1, keepdim)
+
+
+@lower(aten.median.dim)
+def median_dim(x: Builder, a: Value, dim: int, keepdim: bool) -> Pair:
+    return _median(x, a, dim, keepdim, ignore_nan=False)
+
+
+@lower(aten.nanmedian.dim)
+def nanmedian_dim(x: Builder, a: Value, dim: int, keepdim: bool) -> Pair:
+    return _median(x, a, dim, keepdim, ignore_nan=True)
+
+
+@lower(aten.median)
+def median(x: Builder, a: Value) -> Value:
+    return _median_of_all(x, a, ignore_nan=False)
+
+
+@lower(aten.nanmedian)
+def nanmedian(x: Builder, a: Value) -> Value:
+    return _median_of_all(x, a, ignore_nan=True)
+
+
+@lower(aten.mode)
+def mode(x: Builder, a: Value, dim: int, keepdim: bool) -> Pair:
+    if a.rank == 0 or not a.size:
+        return _of_one_or_none(x, a, dim, keepdim)
+    dim = x.dimension(a, dim)
+    length = a.shape[dim]
+    values, at = _sorted(x, a, dim, False)
+    differs = x.slice_in_dim(values, dim, 1, length).ne(x.slice_in_dim(values, dim, 0, length - 1))
+    low, high = [0] * a.rank, [0] * a.rank
+    low[dim] = high[dim] = 1
+    starts = x.pad(differs, True, low, [0] * a.rank)
+    ends = x.pad(differs, True, [0] * a.rank, high)
+    position = x.iota(torch.int32, a.shape, dim)
+    first = _running_max(x, x.select(starts, position, 0), dim)
+    run = x.select(ends, position - first + 1, 0)
+    _, best = x.argmax(run, dim, keepdim=True)
+    return _pick_at(x, values, at, dim, best, keepdim)
+
+
+# Searches
+
+
+@lower(aten.searchsorted.Tensor, aten.searchsorted.Scalar)
+def searchsorted(
+    x: Builder,
+    boundaries: Value,
+    a: Operand,
+    *,
+    out_int32: bool,
+    right: bool,
+    side: str | None,
+    sorter: Value | None,
+) -> Value:
+    dtype = promotion.result_dtype([boundaries, a])
+    wanted = x.number(a, dtype)
+    length = boundaries.shape[-1]
+    if sorter is not None:
+        x.check((sorter < 0) | (sorter >= length), IndexError, "sorter index out of range")
+    upper = right or side == "right"
+    found = search(x, boundaries.to(dtype), wanted, sorter, upper)
+    return found.to(torch.int32 if out_int32 else torch.int64)
+
+
+@lower(aten.bucketize.Tensor, aten.bucketize.Scalar)
+def bucketize(x: Builder, a: Operand, boundaries: Value, *, out_int32: bool, right: bool) -> Value:
+    return searchsorted(x, boundaries, a, out_int32=out_int32, right=right, side=None, sorter=None)
+
+
+def search(
+    x: Builder, boundaries: Value, wanted: Value, sorter: Value | None, upper: bool
+) -> Value:
+    """How many boundaries of its row come before each element, by halving."""
+    length = boundaries.shape[-1]
+    low = x.constant(0, torch.int32, wanted.shape)
+    high = x.constant(length, torch.int32, wanted.shape)
+    if not wanted.size:
+        return low
+    rows = [x.iota(torch.int32, wanted.shape, d) for d in range(boundaries.rank - 1)]
+    for _ in range(length.bit_length()):
+        middle = low + x.shift_right(high - low, 1)
+        inside = x.minimum(middle, length - 1)
+        if sorter is not None:
+            inside = x.take_elements(sorter.to(torch.int32), [*rows, inside])
+        bound = x.take_elements(boundaries, [*rows, inside])
+        # With NaN neither holds, and the search goes on behind it.
+        stays = bound > wanted if upper else bound >= wanted
+        active = low < high
+        high = x.select(active & stays, middle, high)
+        low = x.select(active & ~stays, middle + 1, low)
+    return low
+
+
+# Parts
+
+
+def _sorted(x: Builder, a: Value, dim: int, descending: bool) -> Pair:
+    def before(left: Value, right: Value, left_at: Value, right_at: Value) -> Value:
+        less = left > right if descending else left < right
+        if not a.dtype.is_floating_point:
+            return less
+        first, last = (left, right) if descending else (right, left)
+        return less | (x.is_nan(first) & ~x.is_nan(last))
+
+    dim = x.dimension(a, dim)
+    values, at = x.sort([a, x.iota(torch.int32, a.shape, dim)], dim, before)
+    return values, at
+
+
+def _median(x: Builder, a: Value, dim: int, keepdim: bool, *, ignore_nan: bool) -> Pair:
+    """The lower of the two in the middle; the first NaN, unless they are ignored."""
+    if a.rank == 0 or not a.size:
+        return _of_one_or_none(x, a, dim, keepdim)
+    dim = x.dimension(a, dim)
+    values, at = _sorted(x, a, dim, False)
+    place = _middle(x, a, dim, ignore_nan)
+    return _pick_at(x, values, at, dim, place, keepdim)
+
+
+def _median_of_all(x: Builder, a: Value, *, ignore_nan: bool) -> Value:
+    if not a.size:
+        if a.dtype.is_floating_point:
+            return x.constant(float("nan"), a.dtype)
+        return x.constant(torch.iinfo(a.dtype).min, a.dtype)
+    value, _ = _median(x, x.reshape(a, [a.size]), 0, False, ignore_nan=ignore_nan)
+    return value
+
+
+def _middle(x: Builder, a: Value, dim: int, ignore_nan: bool) -> Value:
+    """Where the median lies in the sorted order, with length 1 in `dim`."""
+    length = a.shape[dim]
+    middle = (length - 1) // 2
+    shape = kept_shape(a.shape, [dim])
+    if not a.dtype.is_floating_point:
+        return x.constant(middle, torch.int32, shape)
+    numbers = length - x.sum(x.is_nan(a).to(torch.int32), [dim], keepdim=True)
+    if ignore_nan:
+        return x.maximum(x.shift_right(numbers - 1, 1), 0)
+    return x.select(numbers < length, numbers, middle)
+
+
+def _pick(x: Builder, a: Value, dim: int, place: int, keepdim: bool) -> Value:
+    one = x.slice_in_dim(a, dim, place, place + 1)
+    return one if keepdim else x.squeeze(one, [dim])
+
+
+def _pick_at(x: Builder, a: Value, at: Value, dim: int, place: Value, keepdim: bool) -> Pair:
+    """The element and the position in one place of each row; it has length 1 in `dim`."""
+    own = place.to(torch.int32)
+    places = [own if d == dim else x.iota(torch.int32, place.shape, d) for d in range(a.rank)]
+    picked = [x.take_elements(v, places) for v in (a, at.to(torch.int64))]
+    value, position = picked if keepdim else [x.squeeze(v, [dim]) for v in picked]
+    return value, position
+
+
+def _running_max(x: Builder, a: Value, dim: int) -> Value:
+    window, padding = [1] * a.rank, [(0, 0)] * a.rank
+    window[dim], padding[dim] = a.shape[dim], (a.shape[dim] - 1, 0)
+    (highest,) = x.reduce_window([a], [0], x.maximum, window, padding=padding)
+    return highest
+
+
+def _of_one_or_none(x: Builder, a: Value, dim: int, keepdim: bool) -> Pair:
+    """What an order statistic of a number, or of nothing in another dimension, is."""
+    if a.rank == 0:
+        return a, x.constant(0, torch.int64)
+    dim = x.dimension(a, dim)
+    shape = kept_shape(a.shape, [dim])
+    shape = shape if keepdim else [*shape[:dim], *shape[dim + 1 :]]
+    return x.constant(0, a.dtype, shape), x.constant(0, torch.int64, shape)
+
+
+def _nothing(x: Builder, a: Value) -> Pair:
+    return x.constant(0, a.dtype, [0]), x.constant(0, torch.int64, [0])

@@ -1,0 +1,71 @@
+"""One decorator for operators that compute each element from elements at the same place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Literal
+
+import torch
+
+from torch_trainium.lowering import dtypes, promotion
+from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.elementwise import broadcast_shape
+from torch_trainium.lowering.registry import lower
+from torch_trainium.lowering.values import Scalar, Value
+
+Result = Literal["promoted", "float", "bool", "real"]
+Function = Callable[..., Value]
+
+
+def pointwise(
+    *overloads: Any, result: Result = "promoted", static: Iterable[str] = ()
+) -> Callable[[Function], Function]:
+    """Register a function of values in one dtype, the one PyTorch computes in.
+
+    Positional parameters take part in type promotion; parameters after `*` do not, and reach the
+    function in the same dtype. Half-width floats are computed in float32 and rounded at the end.
+
+    Args:
+        overloads: as `lower`.
+        result: the dtype of the result: the promoted one; that or the default float where it is
+            integral; bool; or that of the real part.
+        static: as `lower`.
+
+    """
+    static = frozenset(static)
+
+    def register(function: Function) -> Function:
+        names = list(inspect.signature(function).parameters)[1:]
+
+        @lower(*overloads, static=static)
+        @wraps(function)
+        def lowered(x: Builder, *operands: Any, **others: Any) -> Value:
+            given = dict(zip(names, operands, strict=False))
+            numbers = [v for name, v in given.items() if name not in static and v is not None]
+            promoted = promotion.result_dtype(numbers)
+            if result == "float":
+                promoted = promotion.floating(promoted)
+            compute = dtypes.compute_dtype(promoted)
+            as_values = {
+                name: x.number(v, compute) if is_operand(v) and name not in static else v
+                for name, v in {**given, **others}.items()
+            }
+            positional = [as_values.pop(name) for name in names[: len(operands)]]
+            computed = function(x, *positional, **as_values)
+            shape = broadcast_shape(*(v.shape for v in numbers if isinstance(v, Value)))
+            if result == "bool":
+                final = torch.bool
+            else:
+                final = dtypes.real_dtype(promoted) if result == "real" else promoted
+            return x.broadcast(computed.to(final), shape)
+
+        return lowered
+
+    return register
+
+
+def is_operand(argument: Any) -> bool:
+    """Whether an argument is an array or a number."""
+    return isinstance(argument, (Value, Scalar, bool, int, float, complex))
