@@ -35,7 +35,11 @@ void raise_to(std::atomic<int64_t>& value, int64_t floor) {
 
 }  // namespace
 
-HostClock& HostClock::of_this_thread() { return *thread_clock().clock; }
+HostClock& HostClock::of_this_thread() {
+  thread_local constinit HostClock* mine = nullptr;
+  if (mine == nullptr) mine = thread_clock().clock.get();
+  return *mine;
+}
 
 std::shared_ptr<HostClock> HostClock::share_of_this_thread() { return thread_clock().clock; }
 
@@ -70,6 +74,7 @@ int64_t HostClock::fork_ps(int64_t task) {
 }
 
 void HostClock::unfollow() {
+  if (leader_ == nullptr) return;
   task_ = kNoTask;
   leader_.reset();
 }

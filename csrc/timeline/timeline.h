@@ -85,8 +85,17 @@ class Timeline {
   const Profile& profile() const { return profile_; }
 
  private:
+  // Costs of late calls: programs repeat.
+  struct KnownCost {
+    uint64_t program = 0;
+    uint64_t layout = 0;
+    Cost cost;
+  };
+  static constexpr size_t kKnownCosts = 1024;
+
   struct Device {
     mutable std::mutex mutex;
+    std::vector<KnownCost> known_costs = std::vector<KnownCost>(kKnownCosts);
     std::vector<int64_t> stream_end_ps;  // by stream id
     int64_t queue_end_ps[kQueues] = {};
     LoadedPrograms programs;

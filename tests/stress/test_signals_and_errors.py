@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -68,6 +68,15 @@ def test_an_exception_in_a_hook_reaches_the_caller_of_backward() -> None:
     assert leaf.grad.tolist() == [2.0] * 3
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python does not raise KeyboardInterrupt where it was started with SIGINT ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupts_during_training_leave_device_and_memory_intact() -> None:
     weight = torch.eye(64, device="neuron").requires_grad_()
     (weight @ weight).sum().backward()
