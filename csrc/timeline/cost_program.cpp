@@ -29,10 +29,6 @@ std::vector<bool> resident_results(const Constants& c, const ProgramNode* nodes,
   return resident;
 }
 
-}  // namespace
-
-namespace {
-
 // How much of an operator's engine time may run beside that of others. A product with one block
 // of rows uses each weight once, as it arrives: the stream hides the array. With more blocks the
 // compiler loads the weights of a product before it, and little of the two overlaps.

@@ -3,9 +3,8 @@
 namespace torch_trainium::timeline {
 
 uint64_t program_of(uint32_t operator_id, const OperatorCall& call) {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
   uint64_t key = operator_id + 1;
-  const auto mix = [&](uint64_t value) { key = (key ^ value) * kMultiplier + (key >> 32); };
+  const auto mix = [&](uint64_t value) { key = mixed(key, value); };
   for (int i = 0; i < call.operand_count; ++i) {
     const Operand& operand = call.operands[i];
     mix(static_cast<uint64_t>(operand.element) << 16 |

@@ -8,6 +8,12 @@
 
 namespace torch_trainium::timeline {
 
+// One step of a hash: `key` with `value` mixed in.
+inline uint64_t mixed(uint64_t key, uint64_t value) {
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+  return (key ^ value) * kMultiplier + (key >> 32);
+}
+
 // Equal for calls that the same program serves: one operator on the same shapes.
 uint64_t program_of(uint32_t operator_id, const OperatorCall& call);
 

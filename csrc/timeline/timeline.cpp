@@ -58,14 +58,13 @@ bool is_launch_bound(const Cost& cost, int64_t idle_ps, int64_t issue_ps) {
 
 // What a cost depends on beside the program: layouts, devices, and sizes of results.
 uint64_t layout_of(const OperatorCall& call) {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
   uint64_t key = static_cast<uint64_t>(call.result_bytes) + 1;
   for (int i = 0; i < call.operand_count; ++i) {
     const Operand& x = call.operands[i];
     const uint64_t flags = static_cast<uint64_t>(x.is_dense) | uint64_t{x.is_permuted} << 1 |
                            uint64_t{x.is_written} << 2 | uint64_t{x.element_bytes} << 8 |
                            static_cast<uint64_t>(static_cast<uint16_t>(x.device)) << 16;
-    key = (key ^ flags) * kMultiplier + (key >> 32);
+    key = mixed(key, flags);
   }
   return key;
 }
@@ -103,6 +102,7 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   const Operand* peer = on_host == nullptr ? peer_side(call) : nullptr;
   placement.queue = queue_of(call, on_host, peer);
   const uint64_t program = program_of(request.operator_id, call);
+  const uint64_t layout = layout_of(call);
   host.advance(profile_.eager_issue_ps);
   placement.issued_ps = host.now_ps();
   const int64_t launched_ps = placement.issued_ps + profile_.eager_launch_ps;
@@ -112,7 +112,6 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   int64_t& stream_end = at_index(on.stream_end_ps, static_cast<size_t>(request.stream));
   int64_t& queue_end = on.queue_end_ps[static_cast<size_t>(placement.queue)];
   KnownCost& known = on.known_costs[program % kKnownCosts];
-  const uint64_t layout = layout_of(call);
   if (known.program != program || known.layout != layout) {
     known = {program, layout, cost_of(call, on_host, peer)};
   }
