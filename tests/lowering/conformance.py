@@ -1,11 +1,12 @@
-"""Command line: op_db's samples, forward and backward, every ATen operator in them compared."""
+"""Command line: op_db's samples through compiled eager, every ATen operator in them compared."""
 
 from __future__ import annotations
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a worker is one core
-os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # programs run on host memory here
+os.environ["TORCH_TRAINIUM_EAGER"] = "compiled"
+os.environ["TORCH_TRAINIUM_FALLBACK"] = "error"
 
 import argparse
 import fnmatch
@@ -22,16 +23,26 @@ import torch
 from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.opinfo.core import OpInfo
 
+from torch.utils._pytree import tree_leaves, tree_map
+
 from tests.conformance.case import Case, Result, Skip
+from tests.conformance.mirror import Mirror
 from tests.conformance.pool import run_cases
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
 
-from .compare import CompareWithCompiled
+from .compare import CompareWithCpu
 
 DATA = Path(__file__).resolve().parents[2] / "torch_trainium" / "lowering" / "data"
 
-DTYPES = ("float32",)
+DEVICE = "neuron"
+# What both chips compute in.
+DTYPES = (
+    *("float32", "bfloat16", "float16"),
+    *("int64", "int32", "int16", "int8", "uint8", "bool"),
+)
+# In-place and out= forms derive from the functional one: they are tried on the first samples.
+SAMPLES_OF_OTHER_FORMS = 2
 
 
 @cache
@@ -55,14 +66,15 @@ def run(max_samples: int, case: Case, result: Result) -> None:
     grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
     grad = grad and not op.name.startswith("_foreach")  # its gradients are those of the members
     torch.manual_seed(0)
-    with CompareWithCompiled() as mode:
+    with CompareWithCpu(DEVICE) as mode:
         for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
-            result.samples += 1
-            if max_samples and result.samples > max_samples:
+            if max_samples and result.samples == max_samples:
                 break
-            _run_sample(op, sample, grad)
-            if op.name.startswith("_foreach") and op.inplace_variant is not None and not grad:
+            result.samples += 1
+            _run_sample(op, Mirror("cpu", DEVICE)(sample), grad)
+            if result.samples <= SAMPLES_OF_OTHER_FORMS:
                 _run_in_place(op, sample)
+                _run_out(op, sample)
     for overload, problems in mode.failed.items():
         result.fail(f"{overload} ({len(problems)} times): {problems[0][:600]}")
     for overload, problem in mode.unsupported.items():
@@ -77,25 +89,38 @@ def run(max_samples: int, case: Case, result: Result) -> None:
     )
 
 
+# What the mode has seen and noted, or the CPU refuses as well.
+RAISED = (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError)
+
+
 def _run_sample(op: OpInfo, sample: Any, grad: bool) -> None:
-    try:
+    with suppress(*RAISED):
         output = op(sample.input, *sample.args, **sample.kwargs)
         if not grad:
             return
         output = sample.output_process_fn_grad(output)
-        outputs = [output] if isinstance(output, torch.Tensor) else list(output)
-        outputs = [o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad]
+        outputs = [t for t in tree_leaves(output) if isinstance(t, torch.Tensor)]
+        outputs = [t for t in outputs if t.requires_grad]
         if outputs:
-            torch.autograd.backward(outputs, [torch.ones_like(o) for o in outputs])
-    except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError):
-        return  # the CPU itself refuses this sample
+            torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
 
 
 def _run_in_place(op: OpInfo, sample: Any) -> None:
-    try:
-        op.inplace_variant(sample.input, *sample.args, **sample.kwargs)
-    except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError):
+    if op.inplace_variant is None:
         return
+    with suppress(*RAISED), torch.no_grad():
+        moved = Mirror("cpu", DEVICE)(sample)
+        op.inplace_variant(moved.input, *moved.args, **moved.kwargs)
+
+
+def _run_out(op: OpInfo, sample: Any) -> None:
+    if not op.supports_out:
+        return
+    with suppress(*RAISED), torch.no_grad():
+        moved = Mirror("cpu", DEVICE)(sample)
+        results = op(moved.input, *moved.args, **moved.kwargs)
+        out = tree_map(lambda t: torch.empty_like(t), results)
+        op(moved.input, *moved.args, **moved.kwargs, out=out)
 
 
 def main() -> int:
