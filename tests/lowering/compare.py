@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -151,8 +152,8 @@ class CompareWithCpu(TorchDispatchMode):
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
         for problem in found.problems:
             self._fail(name, f"{called_with}: {problem}")
-        self.passed[name] += not found.problems
-        self.as_accurate[name] += found.as_accurate
+        self.passed[name] += int(not found.problems)
+        self.as_accurate[name] += int(found.as_accurate)
         return actual
 
     def _comparison(self, func: Any, args: Any, kwargs: Any) -> AccurateComparison:
@@ -220,3 +221,13 @@ def describe(args: Any, kwargs: Any) -> str:
         return repr(value)
 
     return ", ".join([*map(show, args), *(f"{k}={show(v)}" for k, v in kwargs.items())])
+
+
+@contextmanager
+def on_the_cpu() -> Iterator[None]:
+    """Programs run on CPU tensors; zero-dim ones are tensors like others, not numbers."""
+    calls.numbers_on_cpu = False
+    try:
+        yield
+    finally:
+        calls.numbers_on_cpu = True
