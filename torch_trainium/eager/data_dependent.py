@@ -8,6 +8,7 @@ few programs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -89,11 +90,25 @@ def _into(function: Callable[..., Any], overload: Any) -> Callable[..., Any]:
                     f"{overload.name()}: a result of {result.dtype} cannot be cast to out= of "
                     f"{target.dtype}; give out= a dtype that holds it"
                 )
-            torch._resize_output_(target, result.shape, target.device)
+            _resize(target, result.shape)
             target.copy_(result)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     return kernel
+
+
+def _resize(target: Tensor, shape: torch.Size) -> None:
+    """Give an `out=` tensor its shape, with PyTorch's warning where it has another that is used."""
+    if target.shape == shape:
+        return
+    if target.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape "
+            f"{list(target.shape)}, which does not match the required output shape {list(shape)}. "
+            "Resize it to zero elements first: out.resize_(0)",
+            stacklevel=4,
+        )
+    target.resize_(shape)
 
 
 def _room(count: int, most: int) -> int:
@@ -192,7 +207,9 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     return _first(count, found).to(repeats.dtype)
 
 
-_DISTINCT = "ne.Tensor cumsum count_nonzero nonzero_static index_select scatter scatter_add"
+_DISTINCT = (
+    "ne.Tensor cumsum count_nonzero nonzero_static index_select sub.Tensor scatter.src scatter_add"
+)
 
 
 @composite(aten._unique2.default, f"sort {_DISTINCT}")
@@ -212,7 +229,7 @@ def unique_without_counts(
     return unique(a, sorted, return_inverse, False)[:2]
 
 
-@composite(aten.unique_dim.default, f"sort.stable any.dim {_DISTINCT}")
+@composite(aten.unique_dim.default, f"arange sort.stable any.dim {_DISTINCT}")
 def unique_dim(
     a: Tensor,
     dim: int,
@@ -282,11 +299,11 @@ def _distinct(
     if length == 0:
         inverse = rows.new_empty(shape, dtype=torch.int64) if return_inverse else nothing
         return rows, inverse, nothing
-    differs = aten.ne.Tensor(rows[1:], rows[:-1]).reshape(length - 1, -1)
+    differs = aten.ne.Tensor(rows[1:], rows[:-1])
     if rows.dim() > 1:
-        differs = aten.any.dim(differs, 1, True)
+        differs = aten.any.dim(differs.flatten(1), 1)
     is_first = torch.ones(length, dtype=torch.bool, device=rows.device)
-    is_first[1:].copy_(differs.reshape(-1))
+    is_first[1:].copy_(differs)
     (values,) = _under(is_first, rows)
     run = aten.cumsum(is_first, 0) - 1
     inverse = counts = nothing
