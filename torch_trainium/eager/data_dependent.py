@@ -51,15 +51,15 @@ def composite(overload: Any, operators: str) -> Callable[[Function], Function]:
 
 def register_kernels() -> torch.library.Library:
     """Let the device run these operators so, until the library is destroyed."""
-    library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name, row in COMPOSITES.items():
-        library.impl(name, _below_autograd(row.function), "PrivateUse1", allow_override=True)
-        packet, _, overload = name.removeprefix("aten::").partition(".")
+        library.impl(name, _below_autograd(row.function), "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
+        packet = getattr(aten, name.removeprefix("aten::").partition(".")[0])
         out = _OUT_OVERLOADS.get(name, "out")
-        if out in getattr(aten, packet).overloads():
-            written = getattr(getattr(aten, packet), out)
+        if out in packet.overloads():
+            written = getattr(packet, out)
             kernel = _below_autograd(_into(row.function, written))
-            library.impl(written.name(), kernel, "PrivateUse1", allow_override=True)
+            library.impl(written.name(), kernel, "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
     for overload in (aten.index.Tensor, aten.index.Tensor_out):
         _register_index(library, overload)
     return library
@@ -143,7 +143,7 @@ def masked_select(a: Tensor, mask: Tensor) -> Tensor:
     """The elements under a mask, in order."""
     if mask.dtype is not torch.bool:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, found {mask.dtype}")
-    shape = torch.broadcast_shapes(a.shape, mask.shape)
+    shape = torch.broadcast_shapes(a.shape, mask.shape)  # type: ignore[no-untyped-call]
     return _under(mask.expand(shape).reshape(-1), a.expand(shape).reshape(-1))[0]
 
 
@@ -347,4 +347,4 @@ def _register_index(library: torch.library.Library, overload: Any) -> None:
             places = index_by_places(a, indices)
         return program.call_boxed(keys, a, places, **out)
 
-    library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)
+    library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]

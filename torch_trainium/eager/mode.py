@@ -48,7 +48,7 @@ def set_eager_mode(mode: EagerMode | str) -> None:
     if mode is _mode:
         return
     if _composites is not None:
-        _composites._destroy()
+        _composites._destroy()  # type: ignore[no-untyped-call]
         _composites = None
     _C.programs.set_provider(_programs_of if mode is EagerMode.COMPILED else None)
     if mode is EagerMode.COMPILED:
