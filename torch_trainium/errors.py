@@ -43,3 +43,15 @@ class CompilerUnavailableError(TrainiumError, ImportError):
 
 class LoweringError(TrainiumError, NotImplementedError):
     """An operator, or a use of it, that cannot be expressed as a program of the device."""
+
+
+class GraphCompileError(TrainiumError, RuntimeError):
+    """A graph of torch.compile that cannot be compiled; the message names operator and line."""
+
+
+class RecompileWarning(UserWarning):
+    """A graph is compiled again and again, for shapes that go on changing."""
+
+
+class InputCopyWarning(UserWarning):
+    """A compiled graph copies a CPU tensor to the device each time that it runs."""

@@ -1,0 +1,128 @@
+"""What the partition and the lowering need to know of a node of an FX graph."""
+
+from __future__ import annotations
+
+import enum
+import operator
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.utils._pytree import tree_leaves
+
+from torch_trainium.errors import LoweringError
+from torch_trainium.lowering import dispatch
+
+DEVICE_TYPE = "neuron"
+aten = torch.ops.aten
+
+# What asks a tensor for its shape, which a program knows when it is written.
+SHAPE_QUERIES = (
+    aten.sym_size.int,
+    aten.sym_size.default,
+    aten.sym_stride.int,
+    aten.sym_stride.default,
+    aten.sym_numel.default,
+    aten.sym_storage_offset.default,
+)
+# What moves data between host and device, which is no program's work.
+TRANSFERS = (aten._to_copy.default, aten.copy_.default)
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+
+
+class Place(enum.Enum):
+    """Where a node runs."""
+
+    PROGRAM = "program"
+    EAGER = "eager"
+    ANYWHERE = "anywhere"
+
+
+def place_of(node: Node) -> Place:
+    """Whether a node can be part of a program.
+
+    Numbers computed from shapes are, wherever they are asked for.
+    """
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        is_python = callable(target) and not isinstance(target, torch._ops.OperatorBase)
+        return Place.ANYWHERE if is_python else Place.EAGER
+    if target in SHAPE_QUERIES:
+        return Place.ANYWHERE
+    is_on_device = any(map(_is_on_device, tensors_of(node)))
+    if target is aten.copy_.default:
+        return Place.PROGRAM if is_on_device and not is_transfer(node) else Place.EAGER
+    if not is_on_device or target._schema.is_mutable or is_transfer(node):
+        return Place.EAGER
+    if torch.Tag.dynamic_output_shape in target.tags:
+        return Place.EAGER
+    return Place.PROGRAM if has_lowering(target) else Place.EAGER
+
+
+def has_lowering(target: Any) -> bool:
+    """Whether an operator can be expressed as a program at all."""
+    try:
+        return dispatch.functional_form(target) is None and dispatch.origin(target) != ""
+    except LoweringError:
+        return False
+
+
+def is_random(node: Node) -> bool:
+    """Whether a node draws random numbers, whose order matters."""
+    target = node.target
+    return (
+        isinstance(target, torch._ops.OpOverload)
+        and torch.Tag.nondeterministic_seeded in target.tags
+    )
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node's result is its first argument's memory, seen otherwise."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target.is_view
+
+
+def is_write(node: Node) -> bool:
+    """Whether a node writes into an input of the graph."""
+    return node.target is aten.copy_.default
+
+
+def tensors_of(node: Node) -> Iterator[torch.Tensor]:
+    """The fake tensors that a node gives."""
+    return (leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
+
+
+def user_line(node: Node) -> str:
+    """The innermost line of the user that a node comes from, "model.py:12 (forward)"."""
+    trace = node.stack_trace or ""
+    frames = list(_FRAME.finditer(trace))
+    if not frames:
+        return "a line that was not recorded"
+    found = frames[-1]
+    return f"{found['file']}:{found['line']} ({found['function'].strip()})"
+
+
+def _is_on_device(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == DEVICE_TYPE
+
+
+def is_transfer(node: Node) -> bool:
+    """Whether a copy goes from one device to another; a CPU number is no tensor."""
+    if node.target not in TRANSFERS:
+        return False
+    given = [
+        value
+        for argument in node.args
+        if isinstance(argument, Node)
+        for value in tensors_of(argument)
+    ]
+    devices = {t.device for t in given if t.device.type != "cpu" or t.dim() > 0}
+    return len(devices | {t.device for t in tensors_of(node)}) > 1
+
+
+def is_getitem(node: Node) -> bool:
+    """Whether a node picks one of several results."""
+    return node.target is operator.getitem
