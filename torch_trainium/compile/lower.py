@@ -135,80 +135,158 @@ def lower(
 
     """
     with Builder() as x:
-        buffers: dict[int, Value] = {}
-        env: dict[Node, Any] = {}
-        read = dict(enumerate(inputs))
-        for position, given in read.items():  # arrays come before numbers
-            if isinstance(given, Window):
-                buffers[position], value = windows.read(x, given)
-                env[piece.inputs[position]] = value
-        for position, given in read.items():
-            if isinstance(given, NumberTensor):
-                scalar = Scalar(position, _kind(given.dtype), given.dtype)
-                env[piece.inputs[position]] = x.number(scalar, given.dtype)
-            elif isinstance(given, Constant):
-                env[piece.inputs[position]] = given.value
-        given_values = dict(env)
-        written: dict[int, Value] = {}
+        writer = _Writer(x, piece, inputs)
+        writer.read_inputs()
         for node in piece.nodes:
-            if nodes.is_write(node):
-                target, value = node.args[0], env[node.args[1]]  # type: ignore[index]
-                position = piece.inputs.index(target)  # type: ignore[arg-type]
-                window = read[position]
-                assert isinstance(window, Window)
-                env[target] = x.broadcast(x.number(value, window.dtype), window.shape)  # type: ignore[index]
-                env[node] = written[position] = env[target]  # type: ignore[index]
-            else:
-                env[node] = _value_of(x, node, env)
-        results, outputs, stored = [], [], []
-        made: dict[Node, int] = {}
-        for node in piece.outputs:
-            if not isinstance(env[node], Value):
-                outputs.append(Constant(env[node]))
-                continue
-            base, chain = _viewed(node, piece, made, written)
-            if base is not None:
-                outputs.append(_view(base, chain, piece, made, results, inputs, env, strides))
-                continue
-            value = env[node]
-            window = _placed(value, strides(node))
-            made[node] = len(results)
-            outputs.append(New(made[node]))
-            results.append(Result(window))
-            stored.append(value)
-        for position, value in written.items():
-            window = read[position]
-            assert isinstance(window, Window)
-            if value is given_values[piece.inputs[position]] or not window.size:
-                continue
-            results.append(Result(window, position))
-            stored.append(value)
-        arrays = [
-            p for p, given in read.items() if isinstance(given, Window) and given.size
-        ]
-        kept = [(r, v) for r, v in zip(results, stored, strict=True) if r.window.size]
+            writer.write_node(node)
+        outputs = [writer.place_output(node, strides) for node in piece.outputs]
+        writer.place_written_inputs()
+        return writer.finish(outputs)
+
+
+class _Writer:
+    """A piece's program while it is written.
+
+    Attributes:
+        env: what each node gives.
+        buffers: of each array input, the memory that holds its elements.
+        written: of each input that the piece writes to, what it becomes.
+        made: of each output that is a new result, its index among `results`.
+        results: what the program makes or writes, with their values.
+
+    """
+
+    def __init__(self, x: Builder, piece: Piece, inputs: Sequence[Input]) -> None:
+        self.x = x
+        self.piece = piece
+        self.inputs = inputs
+        self.position = {node: i for i, node in enumerate(piece.inputs)}
+        self.env: dict[Node, Any] = {}
+        self.buffers: dict[int, Value] = {}
+        self.written: dict[int, Value] = {}
+        self.made: dict[Node, int] = {}
+        self.results: list[tuple[Result, Value]] = []
+
+    def read_inputs(self) -> None:
+        """Take the inputs as arguments of the program, arrays before numbers."""
+        for node, i in self.position.items():
+            if isinstance(given := self.inputs[i], Window):
+                self.buffers[i], self.env[node] = windows.read(self.x, given)
+        for node, i in self.position.items():
+            if isinstance(given := self.inputs[i], NumberTensor):
+                scalar = Scalar(i, _kind(given.dtype), given.dtype)
+                self.env[node] = self.x.number(scalar, given.dtype)
+            elif isinstance(given, Constant):
+                self.env[node] = given.value
+
+    def write_node(self, node: Node) -> None:
+        """Compute a node; what it writes to an input is seen by those after it."""
+        if not nodes.is_write(node):
+            self.env[node] = _value_of(self.x, node, self.env)
+            return
+        target, source = node.args[:2]
+        assert isinstance(target, Node) and isinstance(source, Node)
+        window = self.window_of(target)
+        value = self.x.number(self.env[source], window.dtype)
+        if value is not self.env[target]:
+            self.written[self.position[target]] = self.x.broadcast(value, window.shape)
+            self.env[target] = self.written[self.position[target]]
+        self.env[node] = self.env[target]
+
+    def window_of(self, node: Node) -> Window:
+        """Where an input, or an output that has been placed, lies."""
+        if node in self.made:
+            return self.results[self.made[node]][0].window
+        window = self.inputs[self.position[node]]
+        assert isinstance(window, Window)
+        return window
+
+    def place_output(
+        self, node: Node, strides: Callable[[Node], tuple[int, ...] | None]
+    ) -> Output:
+        """Decide what an output is: a number, the memory of another tensor, or a new one."""
+        value = self.env[node]
+        if not isinstance(value, Value):
+            return Constant(value)
+        views = self.views_to(node)
+        if views:
+            return self.view(views)
+        self.made[node] = len(self.results)
+        self.results.append((Result(_placed(value, strides(node))), value))
+        return New(self.made[node])
+
+    def views_to(self, node: Node) -> list[Node]:
+        """The views that lead to an output from a tensor whose memory it may be; [] if none do."""
+        views: list[Node] = []
+        while nodes.is_view(node):
+            views.insert(0, node)
+            source = node.args[0]
+            assert isinstance(source, Node)
+            if source in self.made:
+                return views
+            if source in self.position:
+                return [] if self.position[source] in self.written else views
+            node = source
+        return []
+
+    def view(self, views: list[Node]) -> View:
+        """Where PyTorch's own views put an output in the memory of another tensor."""
+        base = views[0].args[0]
+        assert isinstance(base, Node)
+        window = self.window_of(base)
+        seen: Any = torch.empty_strided(
+            window.shape, window.strides, dtype=window.dtype, device="meta"
+        )
+        known: dict[Node, Any] = {base: seen}
+        for node in views:
+            args, kwargs = map_arg(
+                (node.args, node.kwargs), lambda source: known.get(source, self.env[source])
+            )
+            seen = known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        return View(
+            None if base in self.made else self.position[base],
+            self.made.get(base),
+            tuple(seen.shape),
+            tuple(seen.stride()),
+            int(seen.storage_offset()),
+        )
+
+    def place_written_inputs(self) -> None:
+        """Add what inputs become to the results."""
+        for node, i in self.position.items():
+            if i in self.written:
+                self.results.append((Result(self.window_of(node), i), self.written[i]))
+
+    def old(self, result: Result) -> Value | None:
+        """The memory around a written input."""
+        return None if result.written is None else self.buffers.get(result.written)
+
+    def finish(self, outputs: list[Output]) -> PieceProgram:
+        """End the program with what has elements; tensors without are only allocated."""
+        x = self.x
+        arrays = {i: g for i, g in enumerate(self.inputs) if isinstance(g, Window) and g.size}
+        stored = [(result, value) for result, value in self.results if result.window.size]
         values = [
-            windows.write(x, value, r.window, buffers.get(r.written) if r.written is not None else None)
-            for r, value in kept
+            windows.write(x, value, result.window, self.old(result))
+            for result, value in stored
         ]
         signature = Signature(
-            tuple(read[p].buffer for p in arrays),  # type: ignore[union-attr]
+            tuple(window.buffer for window in arrays.values()),
             tuple(dtypes.element_type(number.dtype) for number in x.scalar_arguments),
-            tuple(r.window.buffer for r, _ in kept),
+            tuple(result.window.buffer for result, _ in stored),
             bool(x.checks),
         )
-        module = x.finish(values) if values or x.checks else None
-    return PieceProgram(
-        module,
-        signature,
-        tuple(arrays),
-        tuple(x.scalar_arguments),
-        x.positions,
-        tuple(results),
-        tuple(outputs),
-        tuple(x.checks),
-        {node: _shapes(value) for node, value in env.items()},
-    )
+        return PieceProgram(
+            x.finish(values) if values or x.checks else None,
+            signature,
+            tuple(arrays),
+            tuple(x.scalar_arguments),
+            x.positions,
+            tuple(result for result, _ in self.results),
+            tuple(outputs),
+            tuple(x.checks),
+            {node: _shapes(value) for node, value in self.env.items()},
+        )
 
 
 def _value_of(x: Builder, node: Node, env: dict[Node, Any]) -> Any:
@@ -275,58 +353,6 @@ def _agree(node: Node, given: Any) -> None:
                 f"the lowering gives {value.dtype} {list(value.shape)}, and PyTorch "
                 f"{fake.dtype} {list(fake.shape)}"
             )
-
-
-def _viewed(
-    node: Node, piece: Piece, made: dict[Node, int], written: dict[int, Value]
-) -> tuple[Node | None, list[Node]]:
-    """The tensor whose memory an output may be, and the views that lead from it to the output."""
-    chain = [node] if nodes.is_view(node) else []
-    while chain:
-        source = chain[-1].args[0]
-        assert isinstance(source, Node)
-        if source in made:
-            return source, chain[::-1]
-        if source in piece.inputs:
-            is_kept = piece.inputs.index(source) not in written
-            return (source, chain[::-1]) if is_kept else (None, [])
-        if not nodes.is_view(source):
-            break
-        chain.append(source)
-    return None, []
-
-
-def _view(
-    base: Node,
-    chain: list[Node],
-    piece: Piece,
-    made: dict[Node, int],
-    results: list[Result],
-    inputs: Sequence[Input],
-    env: dict[Node, Any],
-    strides: Callable[[Node], tuple[int, ...] | None],
-) -> Output:
-    """Where PyTorch's own views put the output in the memory of `base`."""
-    is_input = base in piece.inputs
-    window = inputs[piece.inputs.index(base)] if is_input else results[made[base]].window
-    assert isinstance(window, Window)
-    seen: Any = torch.empty_strided(
-        window.shape, window.strides, dtype=window.dtype, device="meta"
-    )
-    known: dict[Node, Any] = {base: seen}
-    for node in chain:
-        args, kwargs = map_arg(
-            (node.args, node.kwargs), lambda source: known.get(source, env.get(source))
-        )
-        seen = node.target(*args, **kwargs)  # type: ignore[operator]
-        known[node] = seen
-    return View(
-        piece.inputs.index(base) if is_input else None,
-        None if is_input else made[base],
-        tuple(seen.shape),
-        tuple(seen.stride()),
-        int(seen.storage_offset()),
-    )
 
 
 def _placed(value: Value, strides: tuple[int, ...] | None) -> Window:
