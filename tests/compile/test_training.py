@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.compile.models import Gpt, conv_net, mlp
+from tests.compile.models import Block, Gpt, conv_net, mlp
 from torch_trainium.engines.programs import program_cache
 
 MODELS = {
@@ -80,14 +80,13 @@ def test_two_compiled_functions_of_one_model_do_not_disturb_each_other():
     torch.testing.assert_close((first(x) * 2).cpu(), second(x).cpu())
 
 
-def test_a_module_list_compiled_region_by_region_shares_one_graph(graphs):
-    layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)).to("neuron")
-    for layer in layers:
-        layer.compile()
-    x = y = torch.randn(2, 4, device="neuron")
+def test_layers_compiled_one_by_one_share_a_graph(graphs):
+    layers = nn.ModuleList(Block(8, 2) for _ in range(3)).to("neuron")
+    x = torch.randn(2, 4, 8, device="neuron")
     with torch.no_grad():
+        wanted = nn.Sequential(*layers)(x)
         for layer in layers:
-            x = layer(x)
-            y = F.linear(y, layer.weight, layer.bias)
-    torch.testing.assert_close(x.cpu(), y.cpu())
+            layer.compile(fullgraph=True)
+        given = nn.Sequential(*layers)(x)
+    torch.testing.assert_close(given.cpu(), wanted.cpu())
     assert len(graphs) == 1

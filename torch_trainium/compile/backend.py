@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,9 +12,11 @@ from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
+from torch_trainium.compile import host_inputs
 from torch_trainium.compile import options as compile_options
 from torch_trainium.compile.graph import CompiledGraph
 from torch_trainium.compile.options import Options
+from torch_trainium.errors import InputCopyWarning
 
 # Called with every graph that is compiled; who explains what happened adds itself.
 observers: list[Callable[[CompiledGraph], None]] = []
@@ -39,6 +42,7 @@ def neuron(
 
     """
     chosen = compile_options.read(mode, options)
+    untold = host_inputs.messages(graph, chosen)
     compiled: Callable[..., Any] = aot_autograd(
         fw_compiler=partial(_compile, "forward", chosen),
         bw_compiler=partial(_compile, "backward", chosen),
@@ -46,7 +50,18 @@ def neuron(
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )(graph, example_inputs)
-    return compiled
+    return _telling(untold, compiled) if untold else compiled
+
+
+def _telling(messages: list[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which warns on its first call: Dynamo swallows warnings while it compiles."""
+
+    def call(*args: Any) -> Any:
+        while messages:
+            warnings.warn(messages.pop(0), InputCopyWarning, stacklevel=2)
+        return function(*args)
+
+    return torch._dynamo.disable(call)  # type: ignore[no-any-return]
 
 
 def _compile(

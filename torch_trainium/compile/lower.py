@@ -11,7 +11,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_map_only
 
-from torch_trainium.compile import nodes
+from torch_trainium.compile import higher_order, nodes
 from torch_trainium.compile.partition import Piece
 from torch_trainium.engines.engine import Signature
 from torch_trainium.errors import LoweringError
@@ -297,6 +297,8 @@ def _value_of(x: Builder, node: Node, env: dict[Node, Any]) -> Any:
     try:
         if target in nodes.SHAPE_QUERIES:
             return _shape_query(target, *args)
+        if target in higher_order.LOWERINGS:
+            return higher_order.LOWERINGS[target](x, *args, **kwargs)
         if not isinstance(target, torch._ops.OpOverload):
             return target(*args, **kwargs)  # type: ignore[operator]
         given = dispatch.lower_call(x, target, tuple(args), kwargs)

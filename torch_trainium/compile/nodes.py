@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._prims.rng_prims import run_and_save_rng_state
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
+from torch_trainium.compile import higher_order
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch
 
@@ -47,6 +49,8 @@ def place_of(node: Node) -> Place:
     Numbers computed from shapes are, wherever they are asked for.
     """
     target = node.target
+    if target in higher_order.LOWERINGS:
+        return Place.PROGRAM
     if not isinstance(target, torch._ops.OpOverload):
         is_python = callable(target) and not isinstance(target, torch._ops.OperatorBase)
         return Place.ANYWHERE if is_python else Place.EAGER
@@ -73,6 +77,8 @@ def has_lowering(target: Any) -> bool:
 def is_random(node: Node) -> bool:
     """Whether a node draws random numbers, whose order matters."""
     target = node.target
+    if target is run_and_save_rng_state:
+        return True
     return (
         isinstance(target, torch._ops.OpOverload)
         and torch.Tag.nondeterministic_seeded in target.tags

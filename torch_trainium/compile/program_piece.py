@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,18 +12,19 @@ from typing import Any
 import torch
 
 from torch_trainium import _C
-from torch_trainium.compile import costing, lower
-from torch_trainium.compile.lower import Constant, Input, New, NumberTensor, PieceProgram, View
+from torch_trainium.compile import costing, failures, inputs, lower
+from torch_trainium.compile.lower import Input, New, NumberTensor, PieceProgram, View
+from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece
 from torch_trainium.compile.sizes import Sizes
 from torch_trainium.engines import programs
-from torch_trainium.engines.engine import ALIGNMENT_BYTES
-from torch_trainium.errors import LoweringError
 from torch_trainium.hardware import costs
 from torch_trainium.lowering.numbers import RANDOM_WORDS
 from torch_trainium.lowering.windows import Window
 
 _WORDS = list(RANDOM_WORDS)
+# After so many programs of one graph, and again after as many, a warning says what varies.
+STORM = 8
 
 
 @dataclass(frozen=True)
@@ -52,33 +52,25 @@ class ProgramPiece:
 
     Args:
         piece: what it consists of.
-        name: what programs and reports call it.
+        name: what programs and reports call its graph.
+        line: the user's line that the graph starts at.
         device: index of the device it runs on.
-        max_programs: how many programs are kept, those used last.
-        on_compile: called with each new program.
+        options: of the `torch.compile` it belongs to.
+
+    Attributes:
+        programs: those that are kept, the one used last at the end.
+        compiles: how many there have been.
 
     """
 
-    def __init__(
-        self,
-        piece: Piece,
-        name: str,
-        device: int,
-        max_programs: int,
-        on_compile: Callable[[ProgramPiece, Compiled], None],
-    ) -> None:
+    def __init__(self, piece: Piece, name: str, line: str, device: int, options: Options) -> None:
         self.piece = piece
         self.name = name
+        self.line = line
+        self.programs: list[Compiled] = []
         self.compiles = 0
         self._device = device
-        self._max_programs = max_programs
-        self._on_compile = on_compile
-        self._programs: OrderedDict[int, Compiled] = OrderedDict()
-
-    @property
-    def programs(self) -> list[Compiled]:
-        """The programs that are kept, the one used last at the end."""
-        return list(self._programs.values())
+        self._options = options
 
     def run(self, arguments: list[Any]) -> list[Any]:
         """The outputs for these inputs.
@@ -87,32 +79,47 @@ class ProgramPiece:
             NodeRefusedError: a node cannot be expressed as a program; nothing has run.
 
         """
-        for key in reversed(self._programs):
-            compiled = self._programs[key]
-            made = compiled.graph_program.run(arguments)
-            if made is not None:
-                self._programs.move_to_end(key)
-                return compiled.assemble(arguments, made)
-        compiled = self._compile(arguments)
+        outputs = self._run_known(arguments)
+        if outputs is not None:
+            return outputs
+        arguments = inputs.on_device(self._device, arguments)
+        outputs = self._run_known(arguments)
+        if outputs is not None:
+            return outputs
+        # A thread of its own has none of the caller's modes, guards and dispatch keys.
+        compiled = _compiler().submit(self._compile_now, arguments).result()
+        self._keep(compiled)
         made = compiled.graph_program.run(arguments)
         assert made is not None, "a program does not take the arguments it was compiled for"
         return compiled.assemble(arguments, made)
 
-    def _compile(self, arguments: Sequence[Any]) -> Compiled:
-        # A thread of its own has none of the caller's modes, guards and dispatch keys.
-        compiled = _compiler().submit(self._compile_now, arguments).result()
+    def _run_known(self, arguments: list[Any]) -> list[Any] | None:
+        """The outputs of a program that is there; None where none was compiled for such inputs."""
+        programs = self.programs
+        for i in range(len(programs) - 1, -1, -1):
+            compiled = programs[i]
+            made = compiled.graph_program.run(arguments)
+            if made is not None:
+                if i != len(programs) - 1:
+                    programs.append(programs.pop(i))
+                return compiled.assemble(arguments, made)
+        return None
+
+    def _keep(self, compiled: Compiled) -> None:
         self.compiles += 1
-        self._programs[self.compiles] = compiled
-        if len(self._programs) > self._max_programs:
-            self._programs.popitem(last=False)
-        self._on_compile(self, compiled)
-        return compiled
+        self.programs.append(compiled)
+        del self.programs[: -self._options.max_programs]
+        if self.compiles % STORM == 0 and len(self.programs) > 1:
+            newer, older = self.programs[-1].inputs, self.programs[-2].inputs
+            failures.warn_of_recompiles(
+                self.name, self.compiles, inputs.what_varies(self.piece, older, newer), self.line
+            )
 
     def _compile_now(self, arguments: Sequence[Any]) -> Compiled:
         start = time.perf_counter()
-        inputs = tuple(map(_describe, arguments))
+        described = tuple(map(inputs.describe, arguments))
         sizes = Sizes(zip(self.piece.inputs, arguments, strict=True))
-        written = lower.lower(self.piece, inputs, sizes.strides)
+        written = lower.lower(self.piece, described, sizes.strides)
         cost = costing.cost_program(self.piece, written)
         run: Callable[..., int] = _nothing_to_run
         if written.module is not None:
@@ -121,7 +128,7 @@ class ProgramPiece:
         graph_program = _C.graphs.GraphProgram(
             name=self.name,
             device=self._device,
-            expectations=list(map(_expectation, inputs)),
+            expectations=list(map(_expectation, described)),
             inputs=written.arrays,
             numbers=[
                 n.sources[0] if n.sources else -1 - _WORDS.index(n.function)
@@ -135,23 +142,12 @@ class ProgramPiece:
             checks=list(written.checks),
         )
         return Compiled(
-            inputs, graph_program, _assembly(written), cost, time.perf_counter() - start
+            described, graph_program, _assembly(written), cost, time.perf_counter() - start
         )
 
 
 def _nothing_to_run(inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int]) -> int:
     return 0
-
-
-def _describe(value: Any) -> Input:
-    if not isinstance(value, torch.Tensor):
-        return Constant(value)
-    if value.device.type == "cpu":
-        return NumberTensor(value.dtype)
-    offset, rest = divmod(value.data_ptr() % ALIGNMENT_BYTES, value.itemsize)
-    if rest and value.numel():
-        raise LoweringError("a tensor starts between two elements of its dtype; clone() it")
-    return Window(value.dtype, tuple(value.shape), value.stride(), offset)
 
 
 def _expectation(given: Input) -> tuple[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,6 +51,7 @@ class Core:
         self._numbers: dict[NumberArgument, Value] = {}
         self.scalar_arguments: list[NumberArgument] = []
         self.positions = 0
+        self._saved_stream: list[Value] | None = None
         self.checks: list[tuple[type[Exception], str]] = []
         self._errors: list[Value] = []
         self._entered: list[Any] = []
@@ -104,11 +106,26 @@ class Core:
 
         Returns the words of seed and offset, 32 bits each, and the first position after the offset.
         """
-        first = self.positions
+        if self._saved_stream is not None:
+            return self._saved_stream, 0
+        words, first = self.stream()
         self.positions += -(-count // 4) * 4
+        return words, first
+
+    def stream(self) -> tuple[list[Value], int]:
+        """The words of the random stream, and the first position that no operator has taken."""
         return [
             self._number_argument(NumberArgument((), torch.uint32, word)) for word in RANDOM_WORDS
-        ], first
+        ], self.positions
+
+    @contextmanager
+    def drawing_from(self, words: list[Value]) -> Iterator[None]:
+        """Let one operator draw the numbers at another seed and offset, and take no positions."""
+        self._saved_stream = words
+        try:
+            yield
+        finally:
+            self._saved_stream = None
 
     def _number_argument(self, key: NumberArgument) -> Value:
         if key not in self._numbers:

@@ -1,0 +1,36 @@
+"""Higher-order operators as part of a program: functions of operators, not of tensors alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
+
+from torch_trainium.lowering import dispatch
+from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.values import Value
+
+
+def draw_and_save(x: Builder, overload: Any, *args: Any, **kwargs: Any) -> list[Any]:
+    """A random operator, and the seed and offset it draws from, in words of 32 bits."""
+    (seed_low, seed_high, offset_low, offset_high), first = x.stream()
+    low = offset_low + first if first else offset_low
+    high = offset_high + (low < offset_low).to(torch.uint32)
+    state = x.stack([seed_low, seed_high, low, high], dim=0)
+    return [state, dispatch.lower_call(x, overload, args, kwargs)]
+
+
+def draw_again(x: Builder, state: Value, overload: Any, *args: Any, **kwargs: Any) -> Any:
+    """A random operator with the numbers that it drew from a saved state."""
+    words = [x.reshape(x.slice_in_dim(state, 0, i, i + 1), []) for i in range(state.size)]
+    with x.drawing_from(words):
+        return dispatch.lower_call(x, overload, args, kwargs)
+
+
+# What a program has instead of the operator; it is called with the operator's arguments.
+LOWERINGS: dict[Any, Callable[..., Any]] = {
+    run_and_save_rng_state: draw_and_save,
+    run_with_rng_state: draw_again,
+}
