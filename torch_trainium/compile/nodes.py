@@ -61,7 +61,7 @@ def place_of(node: Node) -> Place:
         return Place.PROGRAM if is_on_device and not is_transfer(node) else Place.EAGER
     if not is_on_device or target._schema.is_mutable or is_transfer(node):
         return Place.EAGER
-    if torch.Tag.dynamic_output_shape in target.tags:
+    if node.meta.get("unbacked_bindings"):  # sizes that depend on data
         return Place.EAGER
     return Place.PROGRAM if has_lowering(target) else Place.EAGER
 
