@@ -75,7 +75,9 @@ def test_a_transfer_inside_of_a_graph_warns_of_nothing():
 def test_a_host_index_is_copied_with_a_warning_that_names_it():
     function = torch.compile(lambda table, rows: table[rows], fullgraph=True)
     table = torch.arange(6.0, device="neuron").view(3, 2)
-    with pytest.warns(InputCopyWarning, match=r"reads rows, int64\[2\].*on the CPU.*test_pieces\.py"):
+    with pytest.warns(
+        InputCopyWarning, match=r"reads rows, int64\[2\].*on the CPU.*test_pieces\.py"
+    ):
         assert function(table, torch.tensor([2, 0])).cpu().tolist() == [[4.0, 5.0], [0.0, 1.0]]
 
 

@@ -47,7 +47,7 @@ def test_cpu_tensors_choose_inductor(graphs, monkeypatch):
 
 def test_inductor_refuses_neuron_tensors_in_words():
     function = torch.compile(lambda x: x + 1, backend="inductor")
-    with pytest.raises(Exception, match="use torch.compile\\(backend='neuron'\\)"):
+    with pytest.raises(Exception, match=r"use torch\.compile\(backend='neuron'\)"):
         function(torch.ones(2, device="neuron"))
 
 

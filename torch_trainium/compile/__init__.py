@@ -14,3 +14,20 @@ eager_piece       a piece operator by operator
 costing           a piece for the cost model
 failures          errors and warnings
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch_trainium.compile.explanation import Explanation as Explanation
+    from torch_trainium.compile.explanation import explain as explain
+
+__all__ = ["Explanation", "explain"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs Dynamo when it is asked for: importing that takes longer than torch."""
+    if name in __all__:
+        from torch_trainium.compile import explanation
+
+        return getattr(explanation, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from torch_trainium.compile import host_inputs
@@ -61,7 +61,7 @@ def _telling(messages: list[str], function: Callable[..., Any]) -> Callable[...,
             warnings.warn(messages.pop(0), InputCopyWarning, stacklevel=2)
         return function(*args)
 
-    return torch._dynamo.disable(call)  # type: ignore[no-any-return]
+    return torch._dynamo.disable(call)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def _compile(

@@ -19,32 +19,35 @@ DEVICE_TYPE = "neuron"
 class NeuronInterface(DeviceInterface):
     """Devices, streams and events of `torch.neuron`."""
 
-    device = neuron.device  # type: ignore[assignment]
-    Event = neuron.Event  # type: ignore[assignment]
-    Stream = neuron.Stream  # type: ignore[assignment]
+    device = neuron.device
+    Event = neuron.Event
+    Stream = neuron.Stream
 
     class Worker:
         """Devices in processes that compile: named, never touched."""
 
         @staticmethod
         def set_device(device: int) -> None:
+            """Name the device that is current there."""
             caching_worker_current_devices[DEVICE_TYPE] = device
 
         @staticmethod
         def current_device() -> int:
+            """The device that is current there."""
             known = caching_worker_current_devices.get(DEVICE_TYPE)
             return neuron.current_device() if known is None else known
 
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> Any:
+            """What a device is."""
             return neuron.get_device_properties(device)
 
     current_device = staticmethod(neuron.current_device)
     set_device = staticmethod(neuron.set_device)
     device_count = staticmethod(neuron.device_count)
-    exchange_device = staticmethod(neuron._exchange_device)
-    maybe_exchange_device = staticmethod(neuron._maybe_exchange_device)
-    stream = staticmethod(neuron.stream)  # type: ignore[assignment]
+    exchange_device = staticmethod(neuron._exchange_device)  # type: ignore[assignment]
+    maybe_exchange_device = staticmethod(neuron._maybe_exchange_device)  # type: ignore[assignment]
+    stream = staticmethod(neuron.stream)
     current_stream = staticmethod(neuron.current_stream)
     set_stream = staticmethod(neuron.set_stream)
     _set_stream_by_id = staticmethod(neuron._set_stream_by_id)

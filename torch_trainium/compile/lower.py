@@ -201,9 +201,7 @@ class _Writer:
         assert isinstance(window, Window)
         return window
 
-    def place_output(
-        self, node: Node, strides: Callable[[Node], tuple[int, ...] | None]
-    ) -> Output:
+    def place_output(self, node: Node, strides: Callable[[Node], tuple[int, ...] | None]) -> Output:
         """Decide what an output is: a number, the memory of another tensor, or a new one."""
         value = self.env[node]
         if not isinstance(value, Value):
@@ -267,8 +265,7 @@ class _Writer:
         arrays = {i: g for i, g in enumerate(self.inputs) if isinstance(g, Window) and g.size}
         stored = [(result, value) for result, value in self.results if result.window.size]
         values = [
-            windows.write(x, value, result.window, self.old(result))
-            for result, value in stored
+            windows.write(x, value, result.window, self.old(result)) for result, value in stored
         ]
         signature = Signature(
             tuple(window.buffer for window in arrays.values()),

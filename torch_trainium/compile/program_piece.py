@@ -122,9 +122,11 @@ class ProgramPiece:
         written = lower.lower(self.piece, described, sizes.strides)
         cost = costing.cost_program(self.piece, written)
         run: Callable[..., int] = _nothing_to_run
+        workspace_bytes = 0
         if written.module is not None:
-            cache_ = programs.program_cache()
-            run = cache_.get(written.module, written.signature, self.name).run
+            known = programs.program_cache()
+            program = known.get(written.module, written.signature, self.name)
+            run, workspace_bytes = program.run, program.workspace_bytes()
         graph_program = _C.graphs.GraphProgram(
             name=self.name,
             device=self._device,
@@ -136,14 +138,13 @@ class ProgramPiece:
             ],
             results=[(_layout(r.window), r.written) for r in written.results],
             random_positions=written.positions,
-            workspace_bytes=0,
+            workspace_bytes=workspace_bytes,
             nodes=cost.descriptions(),
             run=run,
             checks=list(written.checks),
         )
-        return Compiled(
-            described, graph_program, _assembly(written), cost, time.perf_counter() - start
-        )
+        seconds = time.perf_counter() - start
+        return Compiled(described, graph_program, _assembly(written), cost, seconds)
 
 
 def _nothing_to_run(inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int]) -> int:

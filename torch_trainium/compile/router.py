@@ -18,7 +18,7 @@ def by_device(graph: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) 
     if runs_on_device(graph, example_inputs):
         return backend.neuron(graph, example_inputs, **kwargs)
     mode, options = kwargs.get("mode"), kwargs.get("options")
-    inductor = torch._TorchCompileInductorWrapper(mode, options, dynamic=None)
+    inductor = torch._TorchCompileInductorWrapper(mode, options, dynamic=None)  # type: ignore[no-untyped-call]
     return inductor(graph, example_inputs)
 
 

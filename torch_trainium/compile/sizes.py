@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import sympy
 import torch
 from torch.fx import Node
 
@@ -14,7 +13,7 @@ class Sizes:
     """The symbols that the values of some nodes determine."""
 
     def __init__(self, bound: Iterable[tuple[Node, Any]]) -> None:
-        self._values: dict[Any, sympy.Integer] = {}
+        self._values: dict[Any, Any] = {}
         for node, value in bound:
             self._bind(node.meta.get("val"), value)
 
@@ -35,10 +34,10 @@ class Sizes:
         elif isinstance(fake, torch.SymInt) and isinstance(value, int):
             expression = fake.node.expr
             if expression.is_Symbol:
-                self._values.setdefault(expression, sympy.Integer(value))
+                self._values.setdefault(expression, value)
 
     def _number(self, size: int | torch.SymInt) -> int | None:
         if isinstance(size, int):
             return size
-        known = size.node.expr.xreplace(self._values)
-        return int(known) if known.is_Integer else None
+        known = size.node.expr.subs(self._values)
+        return int(known) if known.is_number else None

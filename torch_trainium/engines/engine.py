@@ -48,6 +48,10 @@ class Program(Protocol):
         """
         ...
 
+    def workspace_bytes(self) -> int:
+        """Memory that a run takes beside inputs and outputs."""
+        ...
+
     def serialize(self) -> bytes:
         """Bytes from which `Engine.load` makes the program again, on the same machine."""
         ...

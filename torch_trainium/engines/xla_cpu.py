@@ -12,6 +12,7 @@ import platform
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,16 @@ class XlaCpuProgram:
     def serialize(self) -> bytes:
         """Bytes from which `XlaCpuEngine.load` makes the program again."""
         return self._engine.serialize(self._loaded)
+
+    def workspace_bytes(self) -> int:
+        """Memory that a run takes beside inputs and outputs."""
+        taken: int = self._loaded.get_compiled_memory_stats().temp_size_in_bytes
+        # XLA computes the outputs there too, before they are stored at their addresses.
+        outputs = sum(
+            prod(buffer.shape) * DLPACK_TYPES[buffer.element][1] // 8
+            for buffer in self.signature.outputs
+        )
+        return max(0, taken - outputs)
 
     def hlo_text(self) -> str:
         """The optimized HLO, for whoever wants to know what runs."""
