@@ -40,17 +40,19 @@ def interpolations(draw: st.DrawFn, modes: tuple[str, ...]) -> tuple[list[int], 
         # Nothing may be left of a dimension.
         arguments["scale_factor"] = [max(f, 1 / n) for f, n in zip(factors, image, strict=True)]
         arguments["recompute_scale_factor"] = draw(st.sampled_from([None, True]))
-    return [draw(st.integers(1, 2)), 3, *image], arguments
+    return [draw(st.integers(1, 2)), draw(st.sampled_from([3, 5])), *image], arguments
 
 
-@few(50)
+@few(35)
 @given(interpolations(tuple(RANKS)))
 def test_interpolation_and_its_gradient(case):
     shape, arguments = case
+    image = torch.randn(shape)
+    if arguments.get("antialias"):
+        # The CPU takes columns of width 1 for rows where channels do not lie last.
+        image = image.contiguous(memory_format=torch.channels_last)
     assert_same(
-        lambda a: gradients(lambda a: functional.interpolate(a, **arguments), a),
-        torch.randn(shape),
-        exact=False,
+        lambda a: gradients(lambda a: functional.interpolate(a, **arguments), a), image, exact=False
     )
 
 
