@@ -128,6 +128,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         new = len(flat) - len(targets)
         placed: list[Result] = []
         outputs: list[Value] = []
+        error = x.error()
         for i, value in enumerate(flat):
             if value is None:
                 continue
@@ -140,6 +141,9 @@ def lower_operator(call: Call) -> OperatorProgram:
             if result.is_output:
                 old = inputs[result.written][0] if result.written in inputs else None
                 shaped = x.broadcast(value, window.shape).to(window.dtype)
+                if error is not None and result.written in inputs and not result.resized:
+                    # Whoever is told of an error finds what was to be written as it was.
+                    shaped = x.select(error.eq(0), shaped, inputs[result.written][1])
                 outputs.append(windows.write(x, shaped, window, old))
         tensors = _tensors(call.arguments)
         read_positions = [position for position in inputs if tensors[position].size]
