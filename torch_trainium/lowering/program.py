@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensorMode
 
 from torch_trainium.engines.engine import Number, Signature
 from torch_trainium.errors import LoweringError
@@ -126,6 +127,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         flat = _flat(returned)
         if expected is not None:
             _agree(overload, flat, expected)
+        layouts = expected or _without_shape_function(overload, flat)
         new = len(flat) - len(targets)
         placed: list[Result] = []
         outputs: list[Value] = []
@@ -133,7 +135,7 @@ def lower_operator(call: Call) -> OperatorProgram:
             if value is None:
                 continue
             written = targets[i - new] if i >= new else None
-            result = _place(call, value, written, expected[i] if expected else None)
+            result = _place(call, value, written, layouts[i])
             window = result.window
             unchanged = result.written in inputs and value is inputs[result.written][1]
             result = replace(result, is_output=bool(window.size) and not unchanged)
@@ -235,6 +237,10 @@ def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
     return written
 
 
+# Their shape functions lay results out as CUDA does, unless the tensors are said to be the CPU's.
+_LAYOUTS_BY_DEVICE = ("aten::_fft_r2c", "aten::_linalg_svd", "aten::linalg_eig")
+# They have no shape function, and LAPACK's results are column by column.
+_RESULTS_BY_COLUMNS = {"aten::geqrf": (0,)}
 # Their shape functions describe what CUDA notes for the backward pass, not the CPU's.
 _SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 
@@ -248,22 +254,24 @@ def _infer(
         if isinstance(argument, Tensor):
             window = argument.window
             return torch.empty_strided(
-                window.shape, window.strides, dtype=window.dtype, device="meta"
+                window.shape, window.strides, dtype=window.dtype, device=device
             )
         if isinstance(argument, Scalar):
             number = numbers[argument.index]
             return number if argument.dtype is None else torch.tensor(number, dtype=argument.dtype)
         if isinstance(argument, (list, tuple)):
             return [as_meta(item) for item in argument]
-        return torch.device("meta") if isinstance(argument, torch.device) else argument
+        return torch.device(device) if isinstance(argument, torch.device) else argument
 
     schema = overload._schema
+    by_device = schema.name in _LAYOUTS_BY_DEVICE
+    device = "cpu" if by_device else "meta"
     if schema.name in _SHAPES_OF_ANOTHER_DEVICE:
         return None
-    positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
-    named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
     try:
-        with torch.no_grad():
+        with torch.no_grad(), FakeTensorMode() if by_device else nullcontext():
+            positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
+            named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
             results = overload(*positional, **named)
     except NotImplementedError:
         return None
@@ -272,6 +280,21 @@ def _infer(
         for r in _flat(results)
         if r is None or isinstance(r, torch.Tensor)
     ]
+
+
+def _without_shape_function(overload: Any, results: Sequence[Value | None]) -> list[Window | None]:
+    """Windows of the results that are not contiguous although no shape function says so."""
+    by_columns = _RESULTS_BY_COLUMNS.get(overload._schema.name, ())
+    windows: list[Window | None] = []
+    for i, value in enumerate(results):
+        if i not in by_columns or value is None:
+            windows.append(None)
+            continue
+        *batch, m, n = value.shape
+        rows = _contiguous(value.dtype, (*batch, n, m))
+        *outer, column, element = rows.strides
+        windows.append(replace(rows, shape=value.shape, strides=(*outer, element, column)))
+    return windows
 
 
 def _agree(
