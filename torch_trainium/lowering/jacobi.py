@@ -6,10 +6,11 @@ move on by one seat (Brent and Luk, 1985), so that after a sweep every row is wh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.reductions import Combine
 from torch_trainium.lowering.values import Value
 
 # Convergence is quadratic: 6 to 10 sweeps do, more where rows are many or graded.
@@ -67,7 +68,9 @@ def _next_seats(x: Builder, first: Value, second: Value) -> Value:
     return x.concatenate([seat for seat in seats if seat.shape[1]], 1)
 
 
-def sweeps(x: Builder, state: list[Value], count: int, turn: Combine) -> list[Value]:
+def sweeps(
+    x: Builder, state: Sequence[Value], count: int, turn: Callable[..., Sequence[Value]]
+) -> list[Value]:
     """Sweeps over `count` rows until none of a sweep's turns found anything to do.
 
     `turn` takes the state, and returns what it becomes and whether there was anything: a zero-dim
@@ -76,13 +79,12 @@ def sweeps(x: Builder, state: list[Value], count: int, turn: Combine) -> list[Va
     zero, false = x.constant(0, torch.int32), x.constant(False, torch.bool)
 
     def next_turn(number: Value, busy: Value, *values: Value) -> list[Value]:
-        *values, found = turn(*values)
-        return [number + 1, busy | found, *values]
+        *turned_values, found = turn(*values)
+        return [number + 1, busy | found, *turned_values]
 
     def sweep(number: Value, busy: Value, *values: Value) -> list[Value]:
         start = [zero, false, *values]
-        _, busy, *values = x.while_(start, lambda i, *_: i < count - 1, next_turn)
-        return [number + 1, busy, *values]
+        return [number + 1, *x.while_(start, lambda i, *_: i < count - 1, next_turn)[1:]]
 
     start = [zero, x.constant(True, torch.bool), *state]
     return x.while_(start, lambda number, busy, *_: (number < MAX_SWEEPS) & busy, sweep)[2:]

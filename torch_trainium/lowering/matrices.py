@@ -50,6 +50,14 @@ def triangle(x: Builder, a: Value, *, upper: bool, unit: bool = False) -> Value:
     return x.select(row.eq(column), x.constant(1, a.dtype), kept) if unit else kept
 
 
+def mirrored(x: Builder, stored: Value, *, conjugate: bool) -> Value:
+    """Whole matrices from one triangle each: Hermitian ones, with a real diagonal, or symmetric."""
+    row, column = (position(x, stored.shape, d) for d in (stored.rank - 2, stored.rank - 1))
+    diagonal = x.real(stored).to(stored.dtype) if conjugate else stored
+    other = adjoint_of(x, stored) if conjugate else transposed(x, stored)
+    return x.select(row.eq(column), diagonal, stored + other)
+
+
 def broadcast_batches(x: Builder, a: Value, b: Value) -> list[Value]:
     """Two stacks of matrices with their batch dimensions broadcast."""
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])

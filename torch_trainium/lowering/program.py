@@ -12,7 +12,7 @@ from torch._subclasses import FakeTensorMode
 
 from torch_trainium.engines.engine import Number, Signature
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, dtypes, registry, windows
+from torch_trainium.lowering import dispatch, dtypes, registry, shape_functions, windows
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.numbers import NumberArgument
 from torch_trainium.lowering.values import Scalar, Value
@@ -127,7 +127,6 @@ def lower_operator(call: Call) -> OperatorProgram:
         flat = _flat(returned)
         if expected is not None:
             _agree(overload, flat, expected)
-        layouts = expected or _without_shape_function(overload, flat)
         new = len(flat) - len(targets)
         placed: list[Result] = []
         outputs: list[Value] = []
@@ -135,7 +134,7 @@ def lower_operator(call: Call) -> OperatorProgram:
             if value is None:
                 continue
             written = targets[i - new] if i >= new else None
-            result = _place(call, value, written, layouts[i])
+            result = _place(call, value, written, expected[i] if expected else None)
             window = result.window
             unchanged = result.written in inputs and value is inputs[result.written][1]
             result = replace(result, is_output=bool(window.size) and not unchanged)
@@ -239,8 +238,6 @@ def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
 
 # Their shape functions lay results out as CUDA does, unless the tensors are said to be the CPU's.
 _LAYOUTS_BY_DEVICE = ("aten::_fft_r2c", "aten::_linalg_svd", "aten::linalg_eig")
-# They have no shape function, and LAPACK's results are column by column.
-_RESULTS_BY_COLUMNS = {"aten::geqrf": (0,)}
 # Their shape functions describe what CUDA notes for the backward pass, not the CPU's.
 _SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 
@@ -272,7 +269,8 @@ def _infer(
         with torch.no_grad(), FakeTensorMode() if by_device else nullcontext():
             positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
             named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
-            results = overload(*positional, **named)
+            shapes = shape_functions.TABLE.get(registry.qualified_name(overload), overload)
+            results = shapes(*positional, **named)
     except NotImplementedError:
         return None
     return [
@@ -280,21 +278,6 @@ def _infer(
         for r in _flat(results)
         if r is None or isinstance(r, torch.Tensor)
     ]
-
-
-def _without_shape_function(overload: Any, results: Sequence[Value | None]) -> list[Window | None]:
-    """Windows of the results that are not contiguous although no shape function says so."""
-    by_columns = _RESULTS_BY_COLUMNS.get(overload._schema.name, ())
-    windows: list[Window | None] = []
-    for i, value in enumerate(results):
-        if i not in by_columns or value is None:
-            windows.append(None)
-            continue
-        *batch, m, n = value.shape
-        rows = _contiguous(value.dtype, (*batch, n, m))
-        *outer, column, element = rows.strides
-        windows.append(replace(rows, shape=value.shape, strides=(*outer, element, column)))
-    return windows
 
 
 def _agree(

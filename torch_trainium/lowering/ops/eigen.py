@@ -10,6 +10,7 @@ from torch_trainium.lowering.matrices import (
     adjoint_of,
     flat_batch,
     identity,
+    mirrored,
     order_of,
     position,
     scaled_to_one,
@@ -30,7 +31,7 @@ def eigh(x: Builder, a: Value, uplo: str, compute_v: bool) -> tuple[Value, Value
         return x.constant(0, real, [*batch, n]), a if compute_v else x.constant(0, a.dtype, [0])
     stored = triangle(x, flat_batch(x, a), upper=uplo.upper() == "U")
     stored, scale = scaled_to_one(x, stored)
-    values, rows = _diagonalized(x, _mirrored(x, stored))
+    values, rows = _diagonalized(x, mirrored(x, stored, conjugate=True))
     order = order_of(x, values)
     values = x.squeeze(take_rows(x, x.unsqueeze(values, 2), order), [2])
     values = values * x.squeeze(scale, [2])
@@ -38,12 +39,6 @@ def eigh(x: Builder, a: Value, uplo: str, compute_v: bool) -> tuple[Value, Value
         return x.reshape(values, [*batch, n]), x.constant(0, a.dtype, [0])
     vectors = adjoint_of(x, take_rows(x, rows, order))
     return x.reshape(values, [*batch, n]), x.reshape(vectors, a.shape)
-
-
-def _mirrored(x: Builder, stored: Value) -> Value:
-    """Hermitian matrices from one triangle each; of the diagonal only the real part counts."""
-    on_diagonal = position(x, stored.shape, 1).eq(position(x, stored.shape, 2))
-    return x.select(on_diagonal, x.real(stored).to(stored.dtype), stored + adjoint_of(x, stored))
 
 
 def _diagonalized(x: Builder, a: Value) -> tuple[Value, Value]:
