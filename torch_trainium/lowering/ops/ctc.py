@@ -13,6 +13,7 @@ import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.reductions import Combine
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 
@@ -146,18 +147,17 @@ def _forward(x: Builder, to: _Alignment) -> Value:
     """alpha[n, t, s]: of all paths to state s at time t, that time included."""
     sequences, times, states = to.emission.shape
     state = x.iota(torch.int32, [sequences, states], 1)
-    start = x.select((state < 2) & (state < to.states), _at(x, to.emission, 0), -math.inf)
-    never = x.constant(-math.inf, start.dtype)
+    never = x.constant(-math.inf, to.emission.dtype)
+    first = x.select((state < 2) & (state < to.states), x.constant(0, never.dtype), never)
 
-    def step(previous: Value, emission: Value, skips: Value) -> Value:
-        one = x.pad(previous, never, [0, 1], [0, -1])
-        two = x.select(skips, x.pad(previous, never, [0, 2], [0, -2]), never)
-        return _log_sum(x, x.stack([previous, one, two]), [0]) + emission
+    def step(time: Value, column: Value, alpha: Value) -> list[Value]:
+        one = x.pad(column, never, [0, 1], [0, -1])
+        two = x.select(to.skips, x.pad(column, never, [0, 2], [0, -2]), never)
+        through = _log_sum(x, x.stack([column, one, two]), [0])
+        column = x.select(time.eq(0), first, through) + _at(x, to.emission, time)
+        return [time + 1, column, _placed(x, alpha, column, time)]
 
-    columns = [start]
-    for t in range(1, times):
-        columns.append(step(columns[-1], _at(x, to.emission, t), to.skips))
-    return x.stack(columns, dim=1)
+    return _over_time(x, to, 0, lambda time: time < times, step)
 
 
 def _backward(x: Builder, to: _Alignment) -> Value:
@@ -167,20 +167,38 @@ def _backward(x: Builder, to: _Alignment) -> Value:
     is_last = (state >= to.states - 2) & (state < to.states)
     never = x.constant(-math.inf, to.emission.dtype)
     skips = x.pad(to.skips, False, [0, -2], [0, 2])
-    column = x.constant(-math.inf, to.emission.dtype, [sequences, states])
-    columns = []
-    for t in reversed(range(times)):
+
+    def step(time: Value, column: Value, beta: Value) -> list[Value]:
         one = x.pad(column, never, [0, -1], [0, 1])
         two = x.select(skips, x.pad(column, never, [0, -2], [0, 2]), never)
         through = _log_sum(x, x.stack([column, one, two]), [0])
-        through = x.select(is_last & to.times.eq(t + 1), 0, through)
-        column = through + _at(x, to.emission, t)
-        columns.append(column)
-    return x.stack(columns[::-1], dim=1)
+        through = x.select(is_last & to.times.eq(time + 1), 0, through)
+        column = through + _at(x, to.emission, time)
+        return [time - 1, column, _placed(x, beta, column, time)]
+
+    return _over_time(x, to, times - 1, lambda time: time >= 0, step)
 
 
-def _at(x: Builder, emission: Value, time: int) -> Value:
-    return x.squeeze(x.slice_in_dim(emission, 1, time, time + 1), [1])
+def _over_time(x: Builder, to: _Alignment, start: int, goes_on: Combine, step: Combine) -> Value:
+    """What a recurrence gives at all times: it starts from paths that have no probability."""
+    sequences, _, states = to.emission.shape
+    state = [
+        x.constant(start, torch.int32),
+        x.constant(-math.inf, to.emission.dtype, [sequences, states]),
+        x.constant(-math.inf, to.emission.dtype, to.emission.shape),
+    ]
+    return x.while_(state, lambda time, *_: goes_on(time), step)[2]
+
+
+def _at(x: Builder, emission: Value, time: Value) -> Value:
+    sequences, _, states = emission.shape
+    zero = x.constant(0, torch.int32)
+    return x.squeeze(x.dynamic_slice(emission, [zero, time, zero], [sequences, 1, states]), [1])
+
+
+def _placed(x: Builder, all_times: Value, column: Value, time: Value) -> Value:
+    zero = x.constant(0, torch.int32)
+    return x.dynamic_update_slice(all_times, x.unsqueeze(column, 1), [zero, time, zero])
 
 
 def _log_sum(x: Builder, a: Value, dims: Sequence[int]) -> Value:
