@@ -22,6 +22,7 @@ FAMILIES = (
     "foreach",
     "functions",
     "grids",
+    "histogram",
     "indexing",
     "linalg",
     "loss",
