@@ -38,6 +38,7 @@ FAMILIES = (
     "prims",
     "quantized",
     "random",
+    "random_rejection",
     "recurrent",
     "reduction",
     "scatter",

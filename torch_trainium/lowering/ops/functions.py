@@ -201,7 +201,10 @@ def logit(x: Builder, a: Value, eps: Operand | None) -> Value:
     if eps is not None:
         margin = x.number(eps, wide)
         p = x.clamp(margin, p, 1 - margin)
-    return x.log(p / (1 - p)).to(dtype)
+    # Rounded at every step, as PyTorch's CPU kernel: near 1/2 that is most of the result.
+    complement = (1 - p).to(dtype).to(wide)
+    odds = (p / complement).to(dtype).to(wide)
+    return x.log(odds).to(dtype)
 
 
 @lower(aten.logit_backward)
