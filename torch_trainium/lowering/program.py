@@ -158,7 +158,8 @@ def lower_operator(call: Call) -> OperatorProgram:
             tuple(result.window.buffer for result in placed if result.is_output),
             bool(x.checks),
         )
-        module = x.finish(outputs) if outputs or x.checks else None
+        with _naming(overload, x.ir.MLIRError):
+            module = x.finish(outputs) if outputs or x.checks else None
     return OperatorProgram(
         module,
         signature,
