@@ -24,6 +24,7 @@ class Elementwise(Core):
         """As `Tensor.to(dtype)`: to bool asks for non-zero, to integers truncates."""
         if a.dtype is dtype:
             return a
+        dtypes.element_type(dtype)  # raises for those that programs have not
         if dtype is torch.bool:
             return a.ne(0)
         if a.dtype.is_complex and not dtype.is_complex:

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.pointwise import pointwise
@@ -46,6 +47,14 @@ def ge(x: Builder, a: Value, b: Value) -> Value:
     return a >= b
 
 
+@lower(aten.equal)
+def equal(x: Builder, a: Value, b: Value) -> Value:
+    """Whether shapes and all elements are equal, for the host to read."""
+    if a.dtype is not b.dtype:
+        raise LoweringError(f"aten::equal takes tensors of one dtype, not {a.dtype} and {b.dtype}")
+    return x.all(a.eq(b)) if a.shape == b.shape else x.constant(False, torch.bool)
+
+
 @lower(aten.where.self)
 def where(x: Builder, condition: Value, a: Operand, b: Operand) -> Value:
     dtype = result_dtype([a, b])
@@ -54,7 +63,7 @@ def where(x: Builder, condition: Value, a: Operand, b: Operand) -> Value:
 
 @lower(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 def masked_fill(x: Builder, a: Value, mask: Value, value: Operand) -> Value:
-    return x.select(mask, x.number(value, a.dtype), a)
+    return x.select(mask, x.stored_number(value, a.dtype), a)
 
 
 @pointwise(aten.maximum)
