@@ -117,6 +117,8 @@ COSTS_SOURCES = [
 # How XLA's programs reach the device's memory; alone, for it needs the headers of jaxlib.
 XLA_SOURCES = [
     "csrc/bindings_xla/module.cpp",
+    "csrc/bindings_xla/program.cpp",
+    "csrc/bindings_xla/store.cpp",
 ]
 
 # The table that each script of csrc/codegen writes.
@@ -215,7 +217,7 @@ if __name__ == "__main__":
             Extension(
                 XLA_BUFFERS,
                 XLA_SOURCES,
-                include_dirs=[str(Path(jaxlib.__file__).parent / "include")],
+                include_dirs=[str(ROOT / "csrc"), str(Path(jaxlib.__file__).parent / "include")],
                 extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
                 language="c++",
             ),
