@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -399,15 +400,28 @@ def _pick(results: list[torch.Tensor], item: Any) -> Any:
 
 
 def _numbers_taken_at_run(overload: Any) -> list[bool]:
-    """Of each argument, whether its numbers are the program's arguments."""
+    """Of each argument, whether its numbers are the program's arguments.
+
+    Raises:
+        LoweringError: the overload writes to arguments and has no functional form.
+
+    """
     functional = dispatch.functional_form(overload) or overload
+    cache = programs.program_cache()
+    key = plans.operator_key(overload)
+    stored = cache.read_plan(key)
+    if stored is not None:
+        with suppress(ValueError):
+            return plans.decoded_flags(stored)
     lowering = registry.find(functional)
-    return [
+    flags = [
         lowering is not None
         and argument.name not in lowering.static
         and _element(argument.type) in ("NumberType", "FloatType", "TensorType")
         for argument in overload._schema.arguments
     ]
+    cache.write_plan(key, plans.encoded_flags(flags))
+    return flags
 
 
 def _element(type_: Any) -> str:

@@ -42,6 +42,25 @@ def plan_key(call: Call, engine: str) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+def operator_key(overload: Any) -> str:
+    """Everything that the rules of an overload's calls depend on, as a hexadecimal number."""
+    parts = (lowering_fingerprint(), registry.qualified_name(overload))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def encoded_flags(flags: list[bool]) -> bytes:
+    """One flag for each argument of an overload."""
+    return json.dumps(flags).encode()
+
+
+def decoded_flags(stored: bytes) -> list[bool]:
+    """The flags; raises ValueError for other bytes."""
+    try:
+        return [_of(bool, flag) for flag in json.loads(stored)]
+    except TypeError as error:
+        raise ValueError(f"not flags: {error}") from error
+
+
 @cache
 def lowering_fingerprint() -> str:
     """The lowering that this process has: its sources and PyTorch, which has shapes and rules."""

@@ -66,6 +66,9 @@ class XlaCpuEngine:
 
     def __init__(self) -> None:
         client, extension = _jaxlib()
+        from torch_trainium.engines import _xla_buffers
+
+        self._buffers = _xla_buffers
         self._client: Any = client.make_cpu_client(asynchronous=False)
         self._device = self._client.local_devices()[0]
         self._devices = extension.DeviceList((self._device,))
@@ -99,12 +102,21 @@ class XlaCpuEngine:
         """The bytes of a loaded program."""
         return bytes(self._client.serialize_executable(loaded))
 
+    def runner(self, loaded: Any, signature: Signature) -> Any:
+        """What fills in the arguments of a loaded program's runs, in C++."""
+        return self._buffers.Program(
+            loaded.execute_sharded,
+            self.lend,
+            tuple(_interned(buffer) for buffer in signature.inputs),
+            tuple(_interned(Buffer(element, ())) for element in signature.scalars),
+            _interned(Buffer("ui64", (len(signature.outputs) + signature.has_error,))),
+            len(signature.outputs),
+            signature.has_error,
+        )
+
     def lend(self, address: int, buffer: Buffer) -> Any:
         """XLA's array over the bytes at `address`, which no copy was made of."""
-        from torch_trainium.engines import _xla_buffers
-
-        code, bits = DLPACK_TYPES[buffer.element]
-        capsule = _xla_buffers.lend(address, code, bits, buffer.shape)
+        capsule = self._buffers.lend(address, *DLPACK_TYPES[buffer.element], buffer.shape)
         loan = self._extension.dlpack_managed_tensor_to_buffer(capsule, self._device, None)
         if 0 not in buffer.shape and loan.unsafe_buffer_pointer() != address:
             raise RuntimeError(f"XLA copied an input at {address:#x} instead of reading it")
@@ -115,20 +127,10 @@ class XlaCpuProgram:
     """A program that XLA's CPU client has loaded."""
 
     def __init__(self, engine: XlaCpuEngine, loaded: Any, signature: Signature) -> None:
-        from torch_trainium.engines import _xla_buffers
-
         self.signature = signature
         self._engine = engine
         self._loaded = loaded
-        self._program = _xla_buffers.Program(
-            loaded.execute_sharded,
-            engine.lend,
-            tuple(_interned(buffer) for buffer in signature.inputs),
-            tuple(_interned(Buffer(element, ())) for element in signature.scalars),
-            _interned(Buffer("ui64", (len(signature.outputs) + signature.has_error,))),
-            len(signature.outputs),
-            signature.has_error,
-        )
+        self._program = engine.runner(loaded, signature)
 
     def run(self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]) -> int:
         """Run on the arrays at these addresses, and wait; returns the error, 0 if none."""
