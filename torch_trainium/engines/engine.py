@@ -48,6 +48,10 @@ class Program(Protocol):
         """
         ...
 
+    def pack(self, scalars: Sequence[Number]) -> bytes:
+        """Numbers as C++ passes them: 16 bytes each, a `runtime::ProgramNumber`."""
+        ...
+
     def capsule(self) -> Any:
         """The same for C++: a `runtime::LoadedProgram`, see csrc/runtime/loaded_program.h."""
         ...

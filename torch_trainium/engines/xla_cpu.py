@@ -6,9 +6,9 @@ which copies from XLA's buffers to the addresses it is given (`csrc/bindings_xla
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import platform
-import struct
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -43,21 +43,20 @@ DLPACK_TYPES = {
     "f8E5M2": (13, 8),
 }
 
-# Element type of a number: its bytes, as the struct module packs them.
-NUMBER_FORMATS = {
-    "i1": "?",
-    "i8": "b",
-    "i16": "h",
-    "i32": "i",
-    "i64": "q",
-    "ui8": "B",
-    "ui16": "H",
-    "ui32": "I",
-    "ui64": "Q",
-    "f32": "f",
-    "f64": "d",
-    "complex<f32>": "ff",
-    "complex<f64>": "dd",
+_NUMBER_TYPES: dict[str, Any] = {
+    "i1": ctypes.c_bool,
+    "i8": ctypes.c_int8,
+    "i16": ctypes.c_int16,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+    "ui8": ctypes.c_uint8,
+    "ui16": ctypes.c_uint16,
+    "ui32": ctypes.c_uint32,
+    "ui64": ctypes.c_uint64,
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+    "complex<f32>": ctypes.c_float * 2,
+    "complex<f64>": ctypes.c_double * 2,
 }
 NUMBER_BYTES = 16
 
@@ -67,6 +66,9 @@ class XlaCpuEngine:
 
     def __init__(self) -> None:
         client, extension = _jaxlib()
+        from torch_trainium.engines import _xla_buffers
+
+        self._buffers = _xla_buffers
         self._client: Any = client.make_cpu_client(asynchronous=False)
         self._device = self._client.local_devices()[0]
         self._devices = extension.DeviceList((self._device,))
@@ -100,12 +102,21 @@ class XlaCpuEngine:
         """The bytes of a loaded program."""
         return bytes(self._client.serialize_executable(loaded))
 
+    def runner(self, loaded: Any, signature: Signature) -> Any:
+        """What fills in the arguments of a loaded program's runs, in C++."""
+        return self._buffers.Program(
+            loaded.execute_sharded,
+            self.lend,
+            tuple(_interned(buffer) for buffer in signature.inputs),
+            tuple(_interned(Buffer(element, ())) for element in signature.scalars),
+            _interned(Buffer("ui64", (len(signature.outputs) + signature.has_error,))),
+            len(signature.outputs),
+            signature.has_error,
+        )
+
     def lend(self, address: int, buffer: Buffer) -> Any:
         """XLA's array over the bytes at `address`, which no copy was made of."""
-        from torch_trainium.engines import _xla_buffers
-
-        code, bits = DLPACK_TYPES[buffer.element]
-        capsule = _xla_buffers.lend(address, code, bits, buffer.shape)
+        capsule = self._buffers.lend(address, *DLPACK_TYPES[buffer.element], buffer.shape)
         loan = self._extension.dlpack_managed_tensor_to_buffer(capsule, self._device, None)
         if 0 not in buffer.shape and loan.unsafe_buffer_pointer() != address:
             raise RuntimeError(f"XLA copied an input at {address:#x} instead of reading it")
@@ -116,29 +127,23 @@ class XlaCpuProgram:
     """A program that XLA's CPU client has loaded."""
 
     def __init__(self, engine: XlaCpuEngine, loaded: Any, signature: Signature) -> None:
-        from torch_trainium.engines import _xla_buffers
-
         self.signature = signature
         self._engine = engine
         self._loaded = loaded
-        self._program = _xla_buffers.Program(
-            loaded.execute_sharded,
-            engine.lend,
-            tuple(_interned(buffer) for buffer in signature.inputs),
-            tuple(_interned(Buffer(element, ())) for element in signature.scalars),
-            _interned(Buffer("ui64", (len(signature.outputs) + signature.has_error,))),
-            len(signature.outputs),
-            signature.has_error,
-        )
-        self._packing = struct.Struct("=" + "".join(map(_packed_format, signature.scalars)))
+        self._program = engine.runner(loaded, signature)
 
     def run(self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]) -> int:
         """Run on the arrays at these addresses, and wait; returns the error, 0 if none."""
-        parts: list[Number] = []
-        for number in scalars:
-            parts += (number.real, number.imag) if isinstance(number, complex) else (number,)
-        error: int = self._program.run(inputs, self._packing.pack(*parts), outputs)
+        error: int = self._program.run(inputs, self.pack(scalars), outputs)
         return error
+
+    def pack(self, scalars: Sequence[Number]) -> bytes:
+        """Numbers in 16 bytes each; integers that do not fit wrap around."""
+        packed = b""
+        for element, number in zip(self.signature.scalars, scalars, strict=True):
+            parts = (number.real, number.imag) if isinstance(number, complex) else (number,)
+            packed += bytes(_NUMBER_TYPES[element](*parts)).ljust(NUMBER_BYTES, b"\0")
+        return packed
 
     def capsule(self) -> Any:
         """The program for C++, a `runtime::LoadedProgram`."""
@@ -157,11 +162,6 @@ class XlaCpuProgram:
 def _interned(buffer: Buffer) -> Buffer:
     """One object for equal ones, by which C++ tells them apart."""
     return buffer
-
-
-def _packed_format(element: str) -> str:
-    layout = NUMBER_FORMATS[element]
-    return f"{layout}{NUMBER_BYTES - struct.calcsize('=' + layout)}x"
 
 
 @cache

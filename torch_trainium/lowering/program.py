@@ -125,6 +125,9 @@ def lower_operator(call: Call) -> OperatorProgram:
             return inputs[argument.position][1]
 
         with _naming(overload, x.ir.MLIRError):
+            for window in expected or ():
+                if window is not None:
+                    dtypes.element_type(window.dtype)  # before a decomposition runs into it
             values = {name: map_tensors(value, as_value) for name, value in read.items()}
             # Gaps of a written window keep what they hold, so its buffer is read as well.
             for target in targets:
