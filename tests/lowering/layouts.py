@@ -14,7 +14,7 @@ SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0)
 
 # Every example may compile a program; the same examples come every time.
 BOUNDED = settings(
-    max_examples=80,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -61,6 +61,19 @@ def _elements(count: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
     made = torch.randn(count, generator=generator)
     special = torch.tensor(SPECIAL)[torch.randint(0, len(SPECIAL), (count,), generator=generator)]
     return torch.where(torch.rand(count, generator=generator) < 0.2, special, made).to(dtype)
+
+
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements at the same places of other memory, with all that lies between them."""
+    return (
+        memory_of(tensor).clone().as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    )
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """All that a tensor's memory holds."""
+    count = tensor.untyped_storage().nbytes() // tensor.itemsize
+    return tensor.as_strided([count], [1], 0)
 
 
 def same_layout(actual: Any, expected: Any) -> None:

@@ -24,7 +24,6 @@ from torch_trainium.lowering.program import (
     Call,
     Given,
     OperatorProgram,
-    Read,
     Tensor,
     lower_operator,
 )
@@ -397,8 +396,6 @@ def _pick(results: list[torch.Tensor], item: Any) -> Any:
         return [_pick(results, part) for part in item]
     if isinstance(item, Given):
         return item.number
-    if isinstance(item, Read):
-        return results[item.result].item()
     return results[item]
 
 

@@ -70,13 +70,6 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Read:
-    """A number that an operator returns and its program computes: all there is in a result."""
-
-    result: int
-
-
-@dataclass(frozen=True)
 class OperatorProgram:
     """What to compile for a call, and how to run it.
 
@@ -87,8 +80,7 @@ class OperatorProgram:
         scalars: the numbers it takes, which `numbers.host_values` computes.
         positions: how many positions of the random stream it draws from.
         results: the tensors it makes or writes; those with elements are the program's outputs.
-        returns: what the operator returns: indices of results, lists of them, `Given`, `Read`, or
-            None.
+        returns: what the operator returns: indices of results, lists of them, `Given`, or None.
         checks: what the program's errors stand for, the first for error 1.
 
     """
@@ -228,8 +220,6 @@ def _returns(overload: Any, returned: Any, new: int) -> tuple[Any, ...]:
     indexed = [index(item) for item in returned] if several else [index(returned)]
     schema = overload._schema
     if not dispatch.written_arguments(overload):
-        if not several and schema.returns[0].type.kind() == "BoolType":
-            return (Read(indexed[0]),)
         return tuple(indexed)
     made = [i for i, result in enumerate(schema.returns) if result.alias_info is None]
     if len(made) == len(schema.returns):  # new results first, then what was written

@@ -6,7 +6,6 @@ import math
 
 import torch
 
-from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.pointwise import pointwise
@@ -45,14 +44,6 @@ def gt(x: Builder, a: Value, b: Value) -> Value:
 @pointwise(aten.ge.Tensor, aten.ge.Scalar, result="bool")
 def ge(x: Builder, a: Value, b: Value) -> Value:
     return a >= b
-
-
-@lower(aten.equal)
-def equal(x: Builder, a: Value, b: Value) -> Value:
-    """Whether shapes and all elements are equal, for the host to read."""
-    if a.dtype is not b.dtype:
-        raise LoweringError(f"aten::equal takes tensors of one dtype, not {a.dtype} and {b.dtype}")
-    return x.all(a.eq(b)) if a.shape == b.shape else x.constant(False, torch.bool)
 
 
 @lower(aten.where.self)

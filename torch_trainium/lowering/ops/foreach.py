@@ -134,32 +134,6 @@ def addcdiv(
     return _combined(x, aten.addcdiv.default, tensors, first, second, values)
 
 
-@lower(aten._foreach_addcmul.Tensor)
-def addcmul_by_elements(
-    x: Builder,
-    tensors: Sequence[Value],
-    first: Sequence[Value],
-    second: Sequence[Value],
-    values: Value,
-) -> list[Value]:
-    return addcmul(x, tensors, first, second, _elements(x, values))
-
-
-@lower(aten._foreach_addcdiv.Tensor)
-def addcdiv_by_elements(
-    x: Builder,
-    tensors: Sequence[Value],
-    first: Sequence[Value],
-    second: Sequence[Value],
-    values: Value,
-) -> list[Value]:
-    return addcdiv(x, tensors, first, second, _elements(x, values))
-
-
-def _elements(x: Builder, a: Value) -> list[Value]:
-    return [x.reshape(x.slice_in_dim(a, 0, i, i + 1), []) for i in range(a.size)]
-
-
 def _combined(
     x: Builder,
     overload: Any,
