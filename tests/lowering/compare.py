@@ -19,6 +19,8 @@ from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
 from torch_trainium.lowering.emitted import operations_of
 
+from .ties import settle
+
 HALVES_AND_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 # Nothing is computed: the host reads a number, or a storage changes its size.
@@ -148,6 +150,7 @@ class CompareWithCpu(TorchDispatchMode):
             self._fail(name, f"{called_with}: returned, and the CPU raised {refusal}")
             return actual
         self._note_operations(func)
+        settle(func, args, kwargs, actual, expected)
         found.compare(as_the_cpu(name, actual, expected), expected)
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
         for problem in found.problems:
