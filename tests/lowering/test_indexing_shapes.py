@@ -106,6 +106,23 @@ def test_a_mask_that_is_written_through(data):
         )
 
 
+@few(10)
+@given(st.data())
+def test_a_mask_beside_other_indices(data):
+    shape = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=3))
+    mask = torch.rand(shape[:1]) < 0.5
+    index = indices(
+        data.draw, shape[1], [data.draw(st.sampled_from([1, int(mask.sum())]))], negative=True
+    )
+
+    def write(a: torch.Tensor, mask: torch.Tensor, index: torch.Tensor) -> Any:
+        read = a[mask, index]
+        a[mask, index] = 7
+        return read, a
+
+    assert_same(write, whole_numbers(shape), mask, index)
+
+
 @few(15)
 @given(st.data())
 def test_elements_by_their_number(data):
