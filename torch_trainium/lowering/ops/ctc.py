@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.reductions import Combine
@@ -64,22 +63,6 @@ def ctc_loss(
     nothing = x.squeeze(to.times.eq(0) & to.states.eq(1), [1])
     loss = x.select(nothing, 0, loss)
     return loss.to(log_probs.dtype), alpha.to(log_probs.dtype)
-
-
-@lower(aten._ctc_loss.Tensor)
-def ctc_loss_of_lengths(
-    x: Builder,
-    log_probs: Value,
-    targets: Value,
-    input_lengths: Value,
-    target_lengths: Value,
-    blank: int,
-    zero_infinity: bool,
-) -> Value:
-    raise LoweringError(
-        "how many states the longest target has depends on the data in target_lengths: pass both "
-        "lengths as lists, or on the CPU"
-    )
 
 
 @lower(aten._ctc_loss_backward, aten._ctc_loss_backward.Tensor)
