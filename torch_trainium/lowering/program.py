@@ -257,7 +257,10 @@ def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
 
 
 # Their shape functions lay results out as CUDA does, unless the tensors are said to be the CPU's.
-_LAYOUTS_BY_DEVICE = ("aten::_fft_r2c", "aten::_linalg_svd", "aten::linalg_eig")
+_LAYOUTS_BY_DEVICE = (
+    *("aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c"),
+    *("aten::_linalg_svd", "aten::linalg_eig"),
+)
 # Their shape functions describe what CUDA notes for the backward pass, not the CPU's.
 _SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 

@@ -51,7 +51,9 @@ def ctc_loss(
     zero_infinity: bool,
 ) -> tuple[Value, Value]:
     wide = log_probs.to(dtypes.compute_dtype(log_probs.dtype))
-    to = _align(x, wide, targets, input_lengths, target_lengths, blank)
+    longest = max(target_lengths, default=0)
+    into, out = (_lengths(x, numbers) for numbers in (input_lengths, target_lengths))
+    to = _align(x, wide, targets, into, out, longest, blank)
     alpha = _forward(x, to)
     state = x.iota(torch.int32, to.labels.shape, 1)
     time = x.iota(torch.int32, [1, alpha.shape[1], 1], 1)
@@ -63,21 +65,22 @@ def ctc_loss(
     return loss.to(log_probs.dtype), alpha.to(log_probs.dtype)
 
 
-@lower(aten._ctc_loss_backward)
+@lower(aten._ctc_loss_backward, aten._ctc_loss_backward.Tensor)
 def ctc_loss_backward(
     x: Builder,
     grad: Value,
     log_probs: Value,
     targets: Value,
-    input_lengths: Sequence[int],
-    target_lengths: Sequence[int],
+    input_lengths: Sequence[int] | Value,
+    target_lengths: Sequence[int] | Value,
     loss: Value,
     alpha: Value,
     blank: int,
     zero_infinity: bool,
 ) -> Value:
     wide = log_probs.to(dtypes.compute_dtype(log_probs.dtype))
-    to = _align(x, wide, targets, input_lengths, target_lengths, blank)
+    into, out = (_lengths(x, numbers) for numbers in (input_lengths, target_lengths))
+    to = _align(x, wide, targets, into, out, (alpha.shape[2] - 1) // 2, blank)
     state = x.unsqueeze(x.iota(torch.int32, to.labels.shape, 1), 1)
     time = x.iota(torch.int32, [1, alpha.shape[1], 1], 1)
     inside = (state < x.unsqueeze(to.states, 1)) & (time < x.unsqueeze(to.times, 2))
@@ -97,17 +100,21 @@ def ctc_loss_backward(
     return x.transpose(each, [1, 0, 2]).to(log_probs.dtype)
 
 
+def _lengths(x: Builder, numbers: Sequence[int] | Value) -> Value:
+    return numbers.to(torch.int32) if isinstance(numbers, Value) else x.vector(numbers, torch.int32)
+
+
 def _align(
     x: Builder,
     log_probs: Value,
     targets: Value,
-    input_lengths: Sequence[int],
-    target_lengths: Sequence[int],
+    input_lengths: Value,
+    target_lengths: Value,
+    longest: int,
     blank: int,
 ) -> _Alignment:
     times, sequences, _ = log_probs.shape
-    longest = max(target_lengths, default=0)
-    rows = _rows(x, targets, target_lengths, longest)
+    rows = _rows(x, targets.to(torch.int32), target_lengths, longest)
     between = x.constant(blank, torch.int32, rows.shape)
     pairs = x.reshape(x.stack([between, rows], dim=2), [sequences, 2 * longest])
     labels = x.concatenate([pairs, x.constant(blank, torch.int32, [sequences, 1])], 1)
@@ -121,26 +128,22 @@ def _align(
         labels,
         labels.ne(blank) & labels.ne(two_before),
         emission,
-        _column(x, input_lengths),
-        _column(x, [2 * length + 1 for length in target_lengths]),
+        x.unsqueeze(input_lengths, 1),
+        x.unsqueeze(target_lengths * 2 + 1, 1),
     )
 
 
-def _rows(x: Builder, targets: Value, lengths: Sequence[int], longest: int) -> Value:
+def _rows(x: Builder, targets: Value, lengths: Value, longest: int) -> Value:
     """Targets as [N, longest], also where they come one after another."""
-    targets = targets.to(torch.int32)
     if targets.rank == 2:
         return x.slice_in_dim(targets, 1, 0, longest)
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    rows = [
-        x.pad(x.slice_in_dim(targets, 0, start, start + length), 0, [0], [longest - length])
-        for start, length in zip(starts, lengths, strict=True)
-    ]
-    return x.stack(rows)
-
-
-def _column(x: Builder, numbers: Sequence[int]) -> Value:
-    return x.stack([x.constant(n, torch.int32, [1]) for n in numbers])
+    sequences = lengths.shape[0]
+    square = [sequences, sequences]
+    is_before = x.iota(torch.int32, square, 1) < x.iota(torch.int32, square, 0)
+    starts = x.sum(x.select(is_before, x.unsqueeze(lengths, 0), 0), [1], keepdim=True)
+    places = starts + x.iota(torch.int32, [sequences, longest], 1)
+    # What lies beyond a target's own length is no state of it.
+    return x.take(targets, x.minimum(places, max(targets.size - 1, 0)))
 
 
 def _forward(x: Builder, to: _Alignment) -> Value:

@@ -58,11 +58,6 @@ def lstsq(
 ) -> tuple[Value, Value, Value, Value]:
     driver = driver or "gelsy"
     *batch, m, n = a.shape
-    if m > n and driver in ("gelsd", "gelss"):
-        raise LoweringError(
-            f"driver={driver!r} returns residuals only where every matrix has full rank, which "
-            "depends on the data: take driver='gels' or 'gelsy', or at least as many columns"
-        )
     is_vector = b.rank == 1 or (b.rank == a.rank - 1 and b.shape == a.shape[:-1])
     columns = x.unsqueeze(b, b.rank) if is_vector else b
     batch = list(broadcast_shape(batch, columns.shape[:-2]))
@@ -90,6 +85,13 @@ def lstsq(
         distance = x.abs(x.matmul(a, solution) - columns)
         residuals = x.sum(distance * distance, [distance.rank - 2])
         residuals = x.squeeze(residuals, [-1]) if is_vector else residuals
+    if m > n and driver in ("gelsd", "gelss"):
+        x.check(
+            ~counts,
+            LoweringError,
+            f"aten::linalg_lstsq: driver={driver!r} returns no residuals where a matrix has not "
+            "full rank, and a program's results have one shape: take driver='gelsy'",
+        )
     if driver != "gels":
         rank = x.sum(counts.to(torch.int32), [counts.rank - 1]).to(torch.int64)
     return (
