@@ -265,7 +265,7 @@ class Entry:
                 _address(tensors[position], offset) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
                 for position in plan.inputs
             ]
-            stream = None
+            stream = (0, 0)
             if plan.positions:
                 stream = reserve_random(generator, device, plan.positions)
             scalars = host_values(plan.scalars, numbers, stream)
