@@ -16,6 +16,10 @@ class Buffer:
     element: str
     shape: tuple[int, ...]
 
+    def __str__(self) -> str:
+        """As in "f32[16x128]"."""
+        return f"{self.element}[{'x'.join(map(str, self.shape))}]"
+
 
 @dataclass(frozen=True)
 class Signature:
