@@ -179,6 +179,14 @@ def equal(a: Tensor, b: Tensor) -> bool:
     return a.numel() == 0 or bool(aten.all(aten.eq.Tensor(a, b)))
 
 
+@composite(aten.allclose.default, "isclose all")
+def allclose(
+    a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close, as `torch.isclose` has it."""
+    return bool(aten.all(aten.isclose(a, b, rtol, atol, equal_nan)))
+
+
 @composite(aten.bincount.default, "min max scatter_add")
 def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 occurs, or the sum of its weights."""
