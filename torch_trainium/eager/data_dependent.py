@@ -76,7 +76,10 @@ _INDEXED = {
     aten.index_put_.default: 2,
     aten._index_put_impl_.default: 2,
 }
-_OUT_OVERLOADS = {"aten::repeat_interleave.Tensor": "Tensor_out"}
+_OUT_OVERLOADS = {
+    "aten::repeat_interleave.Tensor": "Tensor_out",
+    "aten::_ctc_loss.Tensor": "Tensor_out",
+}
 
 
 def _below_autograd(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,6 +220,23 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     numbers = torch.arange(_room(count, 2 * count), dtype=ends.dtype, device=repeats.device)
     found = aten.searchsorted.Tensor(ends, numbers, right=True)
     return _first(count, found).to(repeats.dtype)
+
+
+@composite(aten._ctc_loss.Tensor, "_ctc_loss")
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The loss with lengths read by the host: the second result is as wide as the longest."""
+    lengths = (input_lengths.tolist(), target_lengths.tolist())
+    losses: tuple[Tensor, Tensor] = aten._ctc_loss(
+        log_probs, targets, *lengths, blank, zero_infinity
+    )
+    return losses
 
 
 _DISTINCT = (

@@ -9,7 +9,7 @@ import torch
 
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
-from torch_trainium.lowering.numbers import RANDOM_WORDS, NumberArgument, host_value
+from torch_trainium.lowering.numbers import RANDOM_WORDS, NumberArgument, fits, host_value
 from torch_trainium.lowering.values import Number, Operand, Scalar, Value
 
 if TYPE_CHECKING:
@@ -86,6 +86,16 @@ class Core:
             narrow = taken is not dtype
         value = self._number_argument(NumberArgument((operand.index,), taken))
         return value.to(dtype) if narrow else value
+
+    def stored_number(self, operand: Operand, dtype: torch.dtype) -> Value:
+        """The same, but a number that `dtype` cannot hold raises RuntimeError, as a fill does."""
+        if isinstance(operand, Value):
+            return operand.to(dtype)
+        taken = dtypes.compute_dtype(dtype)
+        kind = operand.kind if isinstance(operand, Scalar) else type(operand)
+        if dtype is torch.bool or (kind is complex and not dtype.is_complex):
+            return self.number(operand, dtype)
+        return self.host_number(fits(dtype), [operand], taken).to(dtype)
 
     def host_number(
         self, function: str, operands: Sequence[Scalar | Number], dtype: torch.dtype

@@ -83,10 +83,7 @@ def read(x: Builder, window: Window) -> tuple[Value, Value]:
 
 
 def write(x: Builder, value: Value, window: Window, old: Value | None) -> Value:
-    """The buffer with the value in it; `old` is what it held, None for a new one.
-
-    It matters where a window leaves gaps, which are zero in new buffers.
-    """
+    """The buffer with the value in it; gaps keep what they hold in `old`, or are zero if None."""
     order = window.order
     if order is not None:
         return x.transpose(value, order)
