@@ -171,14 +171,19 @@ class Core:
         any_failed = builder.any(failed) if failed.rank else failed
         self._errors.append(builder.select(any_failed, code, builder.constant(0, torch.int32)))
 
+    def error(self) -> Value | None:
+        """The number of the first check that fails, or zero; None where there are no checks."""
+        builder: Any = self
+        while len(self._errors) > 1:
+            first, second, *rest = self._errors
+            self._errors = [builder.select(first.ne(0), first, second), *rest]
+        return self._errors[0] if self._errors else None
+
     def finish(self, results: Sequence[Value]) -> bytes:
         """End the function with these results, and the error where there are checks."""
         returned = [result.ir for result in results]
-        if self._errors:
-            builder: Any = self
-            error = self._errors[0]
-            for other in self._errors[1:]:
-                error = builder.select(error.ne(0), error, other)
+        error = self.error()
+        if error is not None:
             returned.append(error.ir)
         self._func.ReturnOp(returned)
         inputs = [argument.type for argument in self._block.arguments]

@@ -144,11 +144,13 @@ def functional_form(overload: Any) -> Any | None:
 def written_arguments(overload: Any) -> tuple[str, ...]:
     """The arguments that an operator writes to."""
     declared = [
-        a.name
-        for a in overload._schema.arguments
-        if a.alias_info is not None and a.alias_info.is_write
+        a for a in overload._schema.arguments if a.alias_info is not None and a.alias_info.is_write
     ]
-    return (*declared, *_UNDECLARED_WRITES.get(registry.qualified_name(overload), ()))
+    declared.sort(key=lambda a: not a.is_out)  # what an operator returns comes first
+    return (
+        *(a.name for a in declared),
+        *_UNDECLARED_WRITES.get(registry.qualified_name(overload), ()),
+    )
 
 
 @cache
