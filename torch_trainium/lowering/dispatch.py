@@ -91,6 +91,7 @@ def _positional_parameters(lowering: Lowering) -> int:
 _FUNCTIONAL = {
     "aten::polygamma_": ("aten", "polygamma", "default"),
     "prims::copy_to": ("aten", "copy", "default"),
+    "aten::polygamma_": ("aten", "polygamma", "default"),
     "aten::_cummax_helper": ("aten", "cummax", "default"),
     "aten::_cummin_helper": ("aten", "cummin", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),

@@ -43,10 +43,19 @@ def _uniform(
         wide = distributions.real_dtype(part)
         width = x.host_number("uniform_range", [low, high], wide)
         limit = f"below_{str(part).removeprefix('torch.')}"
-        drawn = distributions.unit(x, part, count) * width + x.number(low, wide)
+        drawn = _shifted(x, distributions.unit(x, part, count) * width, x.number(low, wide))
         return x.minimum(drawn.to(part), x.host_number(limit, [high, low], wide).to(part))
 
     return _parts(x, shape, dtype, real)
+
+
+def _shifted(x: Builder, product: Value, by: Value) -> Value:
+    """A product that is not negative, rounded, plus a number.
+
+    XLA:CPU rounds a sum of a product only once, and eager mode twice; the magnitude between the
+    two, which changes nothing, keeps them apart.
+    """
+    return x.abs(product) + by
 
 
 @lower(aten.normal_functional)
@@ -319,7 +328,7 @@ def rrelu_with_noise(
         slope = x.host_number("half_sum", [low, high], wide)
         return x.select(values > 0.0, values, values * slope).to(a.dtype), noise
     drawn = distributions.unit(x, a.dtype, a.size) * x.host_number("slope_range", [low, high], wide)
-    slopes = x.reshape(drawn + x.number(low, wide), a.shape)
+    slopes = x.reshape(_shifted(x, drawn, x.number(low, wide)), a.shape)
     slopes = x.select(values <= 0.0, slopes, 1.0)
     return (values * slopes).to(a.dtype), slopes.to(noise.dtype)
 
