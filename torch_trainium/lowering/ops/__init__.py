@@ -42,6 +42,7 @@ FAMILIES = (
     "recurrent",
     "reduction",
     "scatter",
+    "schur",
     "segments",
     "shape",
     "singular_values",
