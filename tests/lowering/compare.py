@@ -21,6 +21,7 @@ from torch_trainium.lowering.emitted import operations_of
 
 from . import invariants
 from .references import REFERENCES
+from .ties import settle
 
 HALVES_AND_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -140,6 +141,7 @@ class CompareWithCpu(TorchDispatchMode):
             self._fail(name, f"{called_with}: returned, and the CPU raised {refusal}")
             return actual
         self._note_operations(func)
+        settle(func, args, kwargs, actual, expected)
         found.compare(actual, expected)
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
         if _is_not_unique(func):

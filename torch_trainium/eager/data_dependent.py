@@ -60,11 +60,20 @@ def register_kernels() -> torch.library.Library:
             written = getattr(packet, out)
             kernel = _below_autograd(_into(row.function, written))
             library.impl(written.name(), kernel, "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
-    for overload in (aten.index.Tensor, aten.index.Tensor_out):
+    for overload in _INDEXED:
         _register_index(library, overload)
     return library
 
 
+# What takes indices, and from how many of them on masks among them become places: a program writes
+# through a mask alone without knowing what it chooses.
+_INDEXED = {
+    aten.index.Tensor: 1,
+    aten.index.Tensor_out: 1,
+    aten.index_put.default: 2,
+    aten.index_put_.default: 2,
+    aten._index_put_impl_.default: 2,
+}
 _OUT_OVERLOADS = {
     "aten::repeat_interleave.Tensor": "Tensor_out",
     "aten::_ctc_loss.Tensor": "Tensor_out",
@@ -362,9 +371,12 @@ def _register_index(library: torch.library.Library, overload: Any) -> None:
     """Masks become places before the operator's program, the kernel below, sees them."""
     program = torch.library.get_kernel(overload.name(), "PrivateUse1")
 
-    def kernel(keys: Any, a: Tensor, indices: list[Tensor | None], **out: Tensor) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            places = index_by_places(a, indices)
-        return program.call_boxed(keys, a, places, **out)
+    def kernel(
+        keys: Any, a: Tensor, indices: list[Tensor | None], *rest: Any, **out: Tensor
+    ) -> Any:
+        if sum(index is not None for index in indices) >= _INDEXED[overload]:
+            with torch._C._AutoDispatchBelowAutograd():
+                indices = index_by_places(a, indices)
+        return program.call_boxed(keys, a, indices, *rest, **out)
 
     library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]

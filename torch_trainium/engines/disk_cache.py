@@ -1,6 +1,6 @@
 """Compiled programs on disk: addressed by content, shared by processes, bounded in size.
 
-An entry is one file, its name the key: a magic line, the SHA-256 of the rest, the rest. It appears
+An entry is one file, its name: a magic line, the SHA-256 of the rest, the rest. It appears
 by a rename and is checked on every read, so that a process killed in the middle of a write, a full
 disk or a flipped bit costs a compile, never a wrong program. Nothing in it is unpickled.
 """
@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAGIC = b"torch-trainium program 1\n"
-SUFFIX = ".program"
 # How much of the bound is left after old entries were removed.
 KEPT_SHARE = 0.8
 # The folder is looked through each time this share of the bound was written.
@@ -44,16 +43,16 @@ class DiskCache:
         self._broken = ""
         self._unseen_bytes = 0
 
-    def read(self, key: str) -> bytes | None:
-        """The program stored under a key; None where there is none that can be trusted."""
-        path = self._path(key)
+    def read(self, name: str) -> bytes | None:
+        """The entry of a name; None where there is none that can be trusted."""
+        path = self.folder / name
         try:
             content = path.read_bytes()
         except OSError:
             return None
         head = len(MAGIC) + hashlib.sha256().digest_size
-        program = content[head:]
-        if content[:head] != MAGIC + hashlib.sha256(program).digest():
+        entry = content[head:]
+        if content[:head] != MAGIC + hashlib.sha256(entry).digest():
             self.corrupt_entries += 1
             logger.warning("removing %s, which is damaged", path)
             with suppress(OSError):
@@ -61,21 +60,21 @@ class DiskCache:
             return None
         with suppress(OSError):
             os.utime(path)  # used now
-        return program
+        return entry
 
-    def write(self, key: str, program: bytes) -> None:
-        """Store a program. A disk that cannot take it is reported once and does no harm."""
+    def write(self, name: str, entry: bytes) -> None:
+        """Store an entry. A disk that cannot take it is reported once and does no harm."""
         try:
             self._make_folder()
             with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
                 try:
-                    file.write(MAGIC + hashlib.sha256(program).digest() + program)
+                    file.write(MAGIC + hashlib.sha256(entry).digest() + entry)
                     file.flush()
-                    Path(file.name).replace(self._path(key))
+                    Path(file.name).replace(self.folder / name)
                 except BaseException:
                     Path(file.name).unlink(missing_ok=True)
                     raise
-            self._make_room(len(program))
+            self._make_room(len(entry))
         except OSError as error:
             self._report(error)
 
@@ -101,9 +100,6 @@ class DiskCache:
     def size_bytes(self) -> int:
         """How much the entries take."""
         return sum(size for _, size, _ in self._entries())
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}{SUFFIX}"
 
     def _make_folder(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

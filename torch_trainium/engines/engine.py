@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 Number = bool | int | float | complex
 
@@ -46,6 +46,14 @@ class Program(Protocol):
         Inputs are aligned to `ALIGNMENT_BYTES`; they are read where they are. Outputs may overlap
         inputs: every input is read before an output is written. Returns the error, 0 if none.
         """
+        ...
+
+    def pack(self, scalars: Sequence[Number]) -> bytes:
+        """Numbers as C++ passes them: 16 bytes each, a `runtime::ProgramNumber`."""
+        ...
+
+    def capsule(self) -> Any:
+        """The same for C++: a `runtime::LoadedProgram`, see csrc/runtime/loaded_program.h."""
         ...
 
     def serialize(self) -> bytes:

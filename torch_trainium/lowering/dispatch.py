@@ -90,6 +90,8 @@ def _positional_parameters(lowering: Lowering) -> int:
 # Operators that write to arguments and whose functional form goes by another name.
 _FUNCTIONAL = {
     "prims::copy_to": ("aten", "copy", "default"),
+    "aten::_cummax_helper": ("aten", "cummax", "default"),
+    "aten::_cummin_helper": ("aten", "cummin", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
     # Itself: its lowering gives the running statistics after the results.
     "aten::batch_norm_gather_stats_with_counts": (

@@ -117,6 +117,9 @@ def lower_operator(call: Call) -> OperatorProgram:
             return inputs[argument.position][1]
 
         with _naming(overload, x.ir.MLIRError):
+            for window in expected or ():
+                if window is not None:
+                    dtypes.element_type(window.dtype)  # before a decomposition runs into it
             values = {name: map_tensors(value, as_value) for name, value in read.items()}
             # Gaps of a written window keep what they hold, so its buffer is read as well.
             for target in targets:
@@ -129,6 +132,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         new = len(flat) - len(targets)
         placed: list[Result] = []
         outputs: list[Value] = []
+        error = x.error()
         for i, value in enumerate(flat):
             if value is None:
                 continue
@@ -141,6 +145,9 @@ def lower_operator(call: Call) -> OperatorProgram:
             if result.is_output:
                 old = inputs[result.written][0] if result.written in inputs else None
                 shaped = x.broadcast(value, window.shape).to(window.dtype)
+                if error is not None and result.written in inputs and not result.resized:
+                    # Whoever is told of an error finds what was to be written as it was.
+                    shaped = x.select(error.eq(0), shaped, inputs[result.written][1])
                 outputs.append(windows.write(x, shaped, window, old))
         tensors = _tensors(call.arguments)
         read_positions = [position for position in inputs if tensors[position].size]
@@ -150,7 +157,8 @@ def lower_operator(call: Call) -> OperatorProgram:
             tuple(result.window.buffer for result in placed if result.is_output),
             bool(x.checks),
         )
-        module = x.finish(outputs) if outputs or x.checks else None
+        with _naming(overload, x.ir.MLIRError):
+            module = x.finish(outputs) if outputs or x.checks else None
     return OperatorProgram(
         module,
         signature,
