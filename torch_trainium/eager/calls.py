@@ -202,8 +202,9 @@ class Entry:
     def plain(self) -> Any:
         """The same for C++, a `PlainCall`; None where a run takes Python code."""
         plan = self.plan
-        returns = [_plain_return(item) for item in plan.returns]
-        if self._plain is None and None not in returns and not any(r.resized for r in plan.results):
+        returns = [found for item in plan.returns if (found := _plain_return(item)) is not None]
+        all_plain = len(returns) == len(plan.returns)
+        if self._plain is None and all_plain and not any(r.resized for r in plan.results):
             from torch_trainium import _C
 
             as_given = all(n.sources and n.function == "itself" for n in plan.scalars)
@@ -226,7 +227,7 @@ class Entry:
             )
         return self._plain
 
-    def _packed(self, numbers: list[Number], stream: tuple[int, int] | None) -> bytes:
+    def _packed(self, numbers: list[Number], stream: tuple[int, int]) -> bytes:
         assert self.program is not None
         return self.program.pack(host_values(self.plan.scalars, numbers, stream))
 

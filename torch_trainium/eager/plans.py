@@ -24,7 +24,8 @@ _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in dtypes.ELEMENT_
 _ELEMENTS = frozenset(dtypes.ELEMENT_TYPES.values())
 # What a program's checks raise.
 _ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error for error in (IndexError, RuntimeError, ValueError, torch._C._LinAlgError)
+    error.__name__: error
+    for error in (IndexError, RuntimeError, ValueError, torch.linalg.LinAlgError)
 }
 _NUMBER_FUNCTIONS = frozenset((*HOST_FUNCTIONS, *RANDOM_WORDS))
 

@@ -89,7 +89,6 @@ def _positional_parameters(lowering: Lowering) -> int:
 
 # Operators that write to arguments and whose functional form goes by another name.
 _FUNCTIONAL = {
-    "aten::polygamma_": ("aten", "polygamma", "default"),
     "prims::copy_to": ("aten", "copy", "default"),
     "aten::polygamma_": ("aten", "polygamma", "default"),
     "aten::_cummax_helper": ("aten", "cummax", "default"),
