@@ -202,8 +202,9 @@ class Entry:
     def plain(self) -> Any:
         """The same for C++, a `PlainCall`; None where a run takes Python code."""
         plan = self.plan
-        returns = [_plain_return(item) for item in plan.returns]
-        if self._plain is None and None not in returns and not any(r.resized for r in plan.results):
+        returns = [row for item in plan.returns if (row := _plain_return(item)) is not None]
+        is_plain = len(returns) == len(plan.returns) and not any(r.resized for r in plan.results)
+        if self._plain is None and is_plain:
             from torch_trainium import _C
 
             as_given = all(n.sources and n.function == "itself" for n in plan.scalars)
