@@ -80,7 +80,10 @@ for run in range(2):
     ("module", "options"),
     [
         ("train_digits", ["--epochs", "1", "--batch", "256"]),
-        ("train_gpt", ["--steps", "2", "--batch", "4", "--layers", "2", "--width", "32"]),
+        (
+            "train_gpt",
+            ["--steps", "2", "--batch", "4", "--context", "32", "--layers", "2", "--width", "32"],
+        ),
     ],
 )
 def test_an_example_run_again_compiles_nothing(module, options, tmp_path):
