@@ -51,6 +51,10 @@ at::Tensor kaiser_window_periodic(int64_t length, bool periodic,
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("kaiser_window.beta", TORCH_FN(kaiser_window)); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("kaiser_window", TORCH_FN(kaiser_window_default));
+  m.impl("kaiser_window.periodic", TORCH_FN(kaiser_window_periodic));
+  m.impl("kaiser_window.beta", TORCH_FN(kaiser_window));
+}
 
 }  // namespace torch_trainium

@@ -128,6 +128,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "aten::nonzero": (FLOATS,),
     "aten::masked_select": (FLOATS, FLOATS > 0),
     "aten::equal": (NUMBERS, NUMBERS),
+    "aten::allclose": (NUMBERS, NUMBERS),
     "aten::bincount": (NUMBERS, NUMBERS.float()),
     "aten::repeat_interleave.Tensor": (NUMBERS,),
     "aten::_unique2": (NUMBERS, True, True, True),

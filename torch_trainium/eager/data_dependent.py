@@ -230,7 +230,7 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     return _first(count, found).to(repeats.dtype)
 
 
-@composite(aten._ctc_loss.Tensor, "_ctc_loss")
+@composite(aten._ctc_loss.Tensor, "_ctc_loss _to_copy")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
