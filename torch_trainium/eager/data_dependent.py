@@ -181,7 +181,14 @@ def equal(a: Tensor, b: Tensor) -> bool:
     return a.numel() == 0 or bool(aten.all(aten.eq.Tensor(a, b)))
 
 
-@composite(aten.allclose.default, "isclose all")
+# What isclose consists of.
+_CLOSE = (
+    "_to_copy abs add.Scalar bitwise_and.Tensor bitwise_and_.Tensor bitwise_or_.Tensor eq.Tensor "
+    "isnan le.Tensor mul.Scalar mul.Tensor ne.Scalar sub.Tensor"
+)
+
+
+@composite(aten.allclose.default, f"all {_CLOSE}")
 def allclose(
     a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
