@@ -146,3 +146,19 @@ def test_the_sanitizer_sees_what_programs_read_and_write():
     (race,) = sanitizer.races
     assert race.later.operator == "aten::exp"
     assert race.later.sizes == (4096,)
+
+
+FORKED = """
+import os
+import torch, torch_trainium
+child = os.fork()
+if child == 0:
+    print((torch.ones(2, device="neuron") * 3).sum().item(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_process_forked_before_the_first_use_runs_programs(tmp_path):
+    environ = {"TORCH_TRAINIUM_EAGER": "compiled", "TORCH_TRAINIUM_CACHE": str(tmp_path)}
+    assert "6.0" in output_of(FORKED, environ=environ, timeout_seconds=120)

@@ -10,7 +10,7 @@ import ctypes
 import hashlib
 import platform
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +69,26 @@ class XlaCpuEngine:
         from torch_trainium.engines import _xla_buffers
 
         self._buffers = _xla_buffers
-        self._client: Any = client.make_cpu_client(asynchronous=False)
-        self._device = self._client.local_devices()[0]
-        self._devices = extension.DeviceList((self._device,))
+        self._make_client = client.make_cpu_client
         self._options = client.CompileOptions()
         debug = self._options.executable_build_options.debug_options
         debug.xla_backend_optimization_level = OPTIMIZATION_LEVEL
         # Infinities, NaNs and signed zeros are PyTorch's, and division is division.
         debug.xla_cpu_enable_fast_math = False
         self._extension = extension
+
+    @cached_property
+    def _client(self) -> Any:
+        # Not before it is needed: its threads do not survive a fork.
+        return self._make_client(asynchronous=False)
+
+    @cached_property
+    def _device(self) -> Any:
+        return self._client.local_devices()[0]
+
+    @cached_property
+    def _devices(self) -> Any:
+        return self._extension.DeviceList((self._device,))
 
     def fingerprint(self) -> str:
         """What the compiler's output depends on beside the module."""
