@@ -36,6 +36,7 @@ SOURCES = [
     "csrc/aten/host_engine.cpp",
     "csrc/aten/hot_pointwise.cpp",
     "csrc/aten/hot_reductions.cpp",
+    "csrc/aten/kaiser_window.cpp",
     "csrc/aten/nested.cpp",
     "csrc/aten/operator_record.cpp",
     "csrc/aten/operator_traits.cpp",

@@ -19,22 +19,14 @@ from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
 from torch_trainium.lowering.emitted import operations_of
 
+from . import invariants
+from .references import REFERENCES
+from .ties import settle
+
 HALVES_AND_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 # Nothing is computed: the host reads a number, or a storage changes its size.
 WITHOUT_PROGRAM = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set_")
-
-# Saved statistics, which PyTorch's CPU keeps narrow, or leaves out of inference; its shape
-# functions, and other devices, do neither.
-STATISTICS = {
-    "aten::native_batch_norm": (1, 2),
-    "aten::_native_batch_norm_legit": (1, 2),
-    "aten::_native_batch_norm_legit.no_stats": (1, 2),
-    "aten::_native_batch_norm_legit_no_training": (1, 2),
-    "aten::_batch_norm_with_update": (1, 2),
-    "aten::native_layer_norm": (1, 2),
-    "aten::native_group_norm": (1, 2),
-}
 
 
 class AccurateComparison(Comparison):
@@ -93,7 +85,7 @@ def in_float64(func: Any, args: Any, kwargs: Any) -> Any:
 
     arguments = tree_map(widen, Mirror("neuron", "cpu")((tuple(args), dict(kwargs))))
     try:
-        return func(*arguments[0], **arguments[1]), arguments
+        return REFERENCES.get(func.name(), func)(*arguments[0], **arguments[1]), arguments
     except (RuntimeError, IndexError, ValueError):
         return ()
 
@@ -130,7 +122,8 @@ class CompareWithCpu(TorchDispatchMode):
         name, called_with = func.name(), describe(args, kwargs)
         found = self._comparison(func, args, kwargs)
         try:
-            expected, refusal = func(*cpu_args, **cpu_kwargs), None
+            reference = REFERENCES.get(name, func)
+            expected, refusal = reference(*cpu_args, **cpu_kwargs), None
         except (RuntimeError, IndexError, ValueError) as error:
             expected, refusal = None, error
         try:
@@ -148,8 +141,12 @@ class CompareWithCpu(TorchDispatchMode):
             self._fail(name, f"{called_with}: returned, and the CPU raised {refusal}")
             return actual
         self._note_operations(func)
-        found.compare(as_the_cpu(name, actual, expected), expected)
+        settle(func, args, kwargs, actual, expected)
+        found.compare(actual, expected)
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
+        if name in invariants.CHECKS:
+            on_the_host = Mirror(self.device, "cpu")(actual)
+            found.problems += invariants.problems(name, cpu_args, on_the_host, expected)
         for problem in found.problems:
             self._fail(name, f"{called_with}: {problem}")
         self.passed[name] += int(not found.problems)
@@ -157,7 +154,7 @@ class CompareWithCpu(TorchDispatchMode):
         return actual
 
     def _comparison(self, func: Any, args: Any, kwargs: Any) -> AccurateComparison:
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags or func.name() in invariants.CHECKS:
             return AccurateComparison(self.device, None)
         # An operator that writes to its arguments is computed anew on what they were.
         if func._schema.is_mutable:
@@ -195,17 +192,6 @@ def has_program(func: Any) -> bool:
     if not (schema.returns or schema.is_mutable):
         return False
     return not schema.name.removeprefix("aten::").startswith(WITHOUT_PROGRAM)
-
-
-def as_the_cpu(name: str, actual: Any, expected: Any) -> Any:
-    """Results with saved statistics as the CPU keeps them."""
-    if name not in STATISTICS:
-        return actual
-    results = list(actual)
-    for i in STATISTICS[name]:
-        kept = expected[i]
-        results[i] = results[i].to(kept.dtype) if kept.numel() else kept.to(results[i].device)
-    return tuple(results)
 
 
 def describe(args: Any, kwargs: Any) -> str:

@@ -60,12 +60,24 @@ def register_kernels() -> torch.library.Library:
             written = getattr(packet, out)
             kernel = _below_autograd(_into(row.function, written))
             library.impl(written.name(), kernel, "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
-    for overload in (aten.index.Tensor, aten.index.Tensor_out):
+    for overload in _INDEXED:
         _register_index(library, overload)
     return library
 
 
-_OUT_OVERLOADS = {"aten::repeat_interleave.Tensor": "Tensor_out"}
+# What takes indices, and from how many of them on masks among them become places: a program writes
+# through a mask alone without knowing what it chooses.
+_INDEXED = {
+    aten.index.Tensor: 1,
+    aten.index.Tensor_out: 1,
+    aten.index_put.default: 2,
+    aten.index_put_.default: 2,
+    aten._index_put_impl_.default: 2,
+}
+_OUT_OVERLOADS = {
+    "aten::repeat_interleave.Tensor": "Tensor_out",
+    "aten::_ctc_loss.Tensor": "Tensor_out",
+}
 
 
 def _below_autograd(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -207,6 +219,23 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     return _first(count, found).to(repeats.dtype)
 
 
+@composite(aten._ctc_loss.Tensor, "_ctc_loss")
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The loss with lengths read by the host: the second result is as wide as the longest."""
+    lengths = (input_lengths.tolist(), target_lengths.tolist())
+    losses: tuple[Tensor, Tensor] = aten._ctc_loss(
+        log_probs, targets, *lengths, blank, zero_infinity
+    )
+    return losses
+
+
 _DISTINCT = (
     "ne.Tensor cumsum count_nonzero nonzero_static index_select sub.Tensor scatter.src scatter_add"
 )
@@ -342,9 +371,12 @@ def _register_index(library: torch.library.Library, overload: Any) -> None:
     """Masks become places before the operator's program, the kernel below, sees them."""
     program = torch.library.get_kernel(overload.name(), "PrivateUse1")
 
-    def kernel(keys: Any, a: Tensor, indices: list[Tensor | None], **out: Tensor) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            places = index_by_places(a, indices)
-        return program.call_boxed(keys, a, places, **out)
+    def kernel(
+        keys: Any, a: Tensor, indices: list[Tensor | None], *rest: Any, **out: Tensor
+    ) -> Any:
+        if sum(index is not None for index in indices) >= _INDEXED[overload]:
+            with torch._C._AutoDispatchBelowAutograd():
+                indices = index_by_places(a, indices)
+        return program.call_boxed(keys, a, indices, *rest, **out)
 
     library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]

@@ -202,6 +202,16 @@ class Indexing(Contractions):
         self.body(operation.regions[0], pairs, before)
         return [self.value(r, v.dtype) for r, v in zip(operation.results, values, strict=True)]
 
+    def top_k(self, a: Value, k: int) -> tuple[Value, Value]:
+        """The k largest elements along the last dimension, and their positions as int32.
+
+        They descend; of equals the first comes first. Zeros of two signs are not equal, and NaN
+        counts as beyond the infinity of its sign.
+        """
+        operation = self.chlo.TopKOp(a.ir, k)
+        values, positions = operation.results
+        return self.value(values, a.dtype), self.value(positions, torch.int32)
+
     def while_(
         self,
         state: Sequence[Value],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.ops.linalg import adjoint_of, flat_batch, position, triangle
+from torch_trainium.lowering.matrices import adjoint_of, flat_batch, position, triangle
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 
@@ -98,16 +98,24 @@ def householder_product(x: Builder, a: Value, tau: Value) -> Value:
     return x.reshape(product, a.shape)
 
 
+def orthogonal_factors(x: Builder, a: Value, columns: int) -> tuple[Value, Value]:
+    """The first columns of the orthogonal factor of a batch, and the triangular factor."""
+    factors, tau = geqrf(x, a)
+    product = _columns_of_product(x, factors, tau, columns)
+    return product, triangle(x, factors, upper=True)
+
+
 @lower(aten.linalg_qr)
 def qr(x: Builder, a: Value, mode: str) -> tuple[Value, Value]:
     *batch, m, n = a.shape
     rank = m if mode == "complete" else min(m, n)
-    factors, tau = geqrf(x, a)
-    upper = triangle(x, x.slice_in_dim(factors, -2, 0, min(rank, m)), upper=True)
     if mode == "r":
+        factors, _ = geqrf(x, a)
+        upper = triangle(x, x.slice_in_dim(factors, -2, 0, rank), upper=True)
         return x.constant(0, a.dtype, [0]), upper
-    product = _columns_of_product(x, flat_batch(x, factors), flat_batch(x, tau, 1), rank)
-    return x.reshape(product, [*batch, m, rank]), upper
+    product, upper = orthogonal_factors(x, flat_batch(x, a), rank)
+    upper = x.slice_in_dim(upper, 1, 0, rank)
+    return x.reshape(product, [*batch, m, rank]), x.reshape(upper, [*batch, rank, n])
 
 
 @lower(aten.ormqr)

@@ -295,7 +295,7 @@ def _event(x: Builder, count: int, p: Parameter, last_word: str, is_possible: st
 def native_dropout(x: Builder, a: Value, p: Parameter, train: bool | None) -> tuple[Value, Value]:
     if train is False or a.size == 0:
         return a, x.constant(1, torch.bool, a.shape)
-    if not a.dtype.is_floating_point:
+    if dtypes.is_integral(a.dtype):
         raise LoweringError(f"aten::native_dropout scales its input, which {a.dtype} cannot hold")
     kept = x.reshape(_event(x, a.size, p, "last_kept_word", "is_ever_kept"), a.shape)
     wide = dtypes.compute_dtype(a.dtype)

@@ -100,8 +100,9 @@ def _reduce_into(
         start = put(start, x.constant(identity, wide, source.shape), None)
     combined = put(start, updates, combine)
     if reduce == "mean":
-        ones = x.constant(1, torch.int64, source.shape)
-        own = x.constant(int(include_self), torch.int64, a.shape)
+        counting = dtypes.counting_dtype(source.size + 1)
+        ones = x.constant(1, counting, source.shape)
+        own = x.constant(int(include_self), counting, a.shape)
         count = x.maximum(put(own, ones, x.add), 1)
         combined = _quotient(x, combined, count.to(wide))
     return combined.to(a.dtype)
