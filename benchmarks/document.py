@@ -107,9 +107,10 @@ def sanitizer(result: dict[str, Any]) -> str:
 def compiled_eager(result: dict[str, Any]) -> str:
     start = result["start_s"]
     spread = [
-        [name, *(number(row[key], 1) for key in ("median", "p90", "max", "bar"))]
+        [name, *(number(row.get(key), 1) for key in ("median", "p90", "max", "bar"))]
         for name, row in (
             ("cold compile of a program, ms", result["compile_ms"]),
+            ("its CPU time on all threads, ms", result["compile_cpu_ms"]),
             ("hit above the program's execution, us", result["hit_us"]),
         )
     ]
