@@ -125,7 +125,7 @@ def compare(
     """
     for warm in (call, execute) * 3:
         warm()
-    pairs = []
+    pairs: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
     while len(pairs) < MIN_PAIRS or time.perf_counter() < end:
         a = time.perf_counter()
