@@ -35,6 +35,7 @@ def first_step(example: str, out: str) -> tuple[float, float]:
     """Seconds, and those of all CPUs, from the end of an example's imports to its first step."""
     sys.path.insert(0, str(ROOT / "examples"))
     module = importlib.import_module(example)
+    importlib.import_module("torch._dynamo")  # PyTorch does it when the first optimizer is made
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def leave(*_: object) -> None:
