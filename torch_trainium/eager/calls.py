@@ -227,7 +227,7 @@ class Entry:
             )
         return self._plain
 
-    def _packed(self, numbers: list[Number], stream: tuple[int, int] | None) -> bytes:
+    def _packed(self, numbers: list[Number], stream: tuple[int, int]) -> bytes:
         assert self.program is not None
         return self.program.pack(host_values(self.plan.scalars, numbers, stream))
 
@@ -301,7 +301,7 @@ class Entry:
             _address(tensors[position], offset) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
             for position in plan.inputs
         ]
-        stream = reserve_random(generator, device, plan.positions) if plan.positions else None
+        stream = reserve_random(generator, device, plan.positions) if plan.positions else (0, 0)
         return inputs, host_values(plan.scalars, numbers, stream), outputs
 
     def _new_tensors(self, device: torch.device) -> list[torch.Tensor]:
