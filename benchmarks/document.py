@@ -105,11 +105,12 @@ def sanitizer(result: dict[str, Any]) -> str:
 
 
 def compiled_eager(result: dict[str, Any]) -> str:
-    start = result["start_s"]
+    start, cpu = result["start_s"], result["start_cpu_s"]
     spread = [
-        [name, *(number(row[key], 1) for key in ("median", "p90", "max", "bar"))]
+        [name, *(number(row.get(key), 1) for key in ("median", "p90", "max", "bar"))]
         for name, row in (
             ("cold compile of a program, ms", result["compile_ms"]),
+            ("its CPU time on all threads, ms", result["compile_cpu_ms"]),
             ("hit above the program's execution, us", result["hit_us"]),
         )
     ]
@@ -138,7 +139,8 @@ execution of the same loaded program on arguments prepared before.
 `train_gpt.py` from the end of its imports, of which `torch._dynamo` is one (PyTorch imports it with
 the first optimizer), to its first step: {start["cold"]:.2f} s with an empty cache,
 {start["warm"]:.2f} s with a full one; the median ratio of {start["runs"]} pairs of fresh processes
-is {start["ratio"]:.2f} (at least {start["bar"]:.0f}).
+is {start["ratio"]:.2f} (at least {start["bar"]:.0f}). In CPU time, which other processes
+disturb less: {cpu["cold"]:.2f} s and {cpu["warm"]:.2f} s, ratio {cpu["ratio"]:.2f}.
 
 {markdown_table(["program", "tensors", "call us", "execution us", "overhead us"], hits)}
 """

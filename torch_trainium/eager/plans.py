@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from torch_trainium.engines.engine import Buffer, Signature
 from torch_trainium.lowering import dtypes, registry
@@ -24,8 +25,7 @@ _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in dtypes.ELEMENT_
 _ELEMENTS = frozenset(dtypes.ELEMENT_TYPES.values())
 # What a program's checks raise.
 _ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error
-    for error in (IndexError, RuntimeError, ValueError, torch._C._LinAlgError)  # type: ignore[attr-defined]
+    error.__name__: error for error in (IndexError, RuntimeError, ValueError, LinAlgError)
 }
 _NUMBER_FUNCTIONS = frozenset((*HOST_FUNCTIONS, *RANDOM_WORDS))
 
