@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from torch_trainium.lowering.dtypes import counting_dtype
+
 Tensor = torch.Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -179,7 +181,14 @@ def equal(a: Tensor, b: Tensor) -> bool:
     return a.numel() == 0 or bool(aten.all(aten.eq.Tensor(a, b)))
 
 
-@composite(aten.allclose.default, "isclose all")
+# What isclose consists of.
+_CLOSE = (
+    "_to_copy abs add.Scalar bitwise_and.Tensor bitwise_and_.Tensor bitwise_or_.Tensor eq.Tensor "
+    "isnan le.Tensor mul.Scalar mul.Tensor ne.Scalar sub.Tensor"
+)
+
+
+@composite(aten.allclose.default, f"all {_CLOSE}")
 def allclose(
     a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
@@ -187,7 +196,7 @@ def allclose(
     return bool(aten.all(aten.isclose(a, b, rtol, atol, equal_nan)))
 
 
-@composite(aten.bincount.default, "min max scatter_add")
+@composite(aten.bincount.default, "min max scatter_add _to_copy")
 def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 occurs, or the sum of its weights."""
     if minlength < 0:
@@ -196,7 +205,7 @@ def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != a.shape:
         raise RuntimeError("bincount: weights should be 1-d and have the same length as input")
-    dtype = torch.int64
+    dtype = counting_dtype(a.numel())
     if weights is not None:
         dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
     if a.numel() == 0:
@@ -206,7 +215,8 @@ def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     length = max(int(aten.max(a)) + 1, minlength)
     start = torch.zeros(_room(length, 2 * length), dtype=dtype, device=a.device)
     added = torch.ones_like(a, dtype=dtype) if weights is None else weights.to(dtype)
-    return _first(length, aten.scatter_add(start, 0, a.to(torch.int64), added))
+    found = _first(length, aten.scatter_add(start, 0, a.to(torch.int64), added))
+    return found if weights is not None else found.to(torch.int64)
 
 
 @composite(aten.repeat_interleave.Tensor, "min sum cumsum searchsorted.Tensor arange")
@@ -227,7 +237,7 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     return _first(count, found).to(repeats.dtype)
 
 
-@composite(aten._ctc_loss.Tensor, "_ctc_loss")
+@composite(aten._ctc_loss.Tensor, "_ctc_loss _to_copy")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -245,7 +255,8 @@ def ctc_loss(
 
 
 _DISTINCT = (
-    "ne.Tensor cumsum count_nonzero nonzero_static index_select sub.Tensor scatter.src scatter_add"
+    "ne.Tensor cumsum count_nonzero nonzero_static index_select sub.Tensor scatter.src scatter_add "
+    "_to_copy"
 )
 
 
@@ -348,8 +359,9 @@ def _distinct(
         inverse = run if order is None else aten.scatter(run, 0, order, run)
         inverse = inverse.reshape(shape)
     if return_counts:
-        ones = torch.ones_like(run)
-        counts = _first(values.shape[0], aten.scatter_add(torch.zeros_like(run), 0, run, ones))
+        ones = torch.ones_like(run, dtype=counting_dtype(length))
+        found = aten.scatter_add(torch.zeros_like(ones), 0, run, ones)
+        counts = _first(values.shape[0], found.to(torch.int64))
     return values, inverse, counts
 
 

@@ -35,6 +35,18 @@ def position(x: Builder, shape: Sequence[int], dim: int) -> Value:
     return x.iota(torch.int32, shape, dim)
 
 
+def row_at(x: Builder, a: Value, at: Value) -> Value:
+    """The row of each matrix of a batch with its number in `at`, [batch, 1, 1]; else zeros."""
+    rows = position(x, [1, a.shape[1], 1], 1)
+    return x.sum(x.select(rows.eq(at), a, x.constant(0, a.dtype)), [1], keepdim=True)
+
+
+def column_at(x: Builder, a: Value, at: Value) -> Value:
+    """The same of columns."""
+    columns = position(x, [1, 1, a.shape[2]], 2)
+    return x.sum(x.select(columns.eq(at), a, x.constant(0, a.dtype)), [2], keepdim=True)
+
+
 def identity(x: Builder, dtype: torch.dtype, batch: Sequence[int], n: int) -> Value:
     """Identity matrices."""
     shape = [*batch, n, n]

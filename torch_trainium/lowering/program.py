@@ -318,6 +318,10 @@ def _agree(
         )
 
 
+# In-place operators that give the tensor they write to the result's shape, as `out=` does.
+_RESIZE_IN_PLACE = ("aten::addbmm_",)
+
+
 def _place(call: Call, value: Value, target: Tensor | None, expected: Window | None) -> Result:
     if target is None:
         return Result(None, expected or _contiguous(value.dtype, value.shape))
@@ -327,7 +331,8 @@ def _place(call: Call, value: Value, target: Tensor | None, expected: Window | N
             f"result type {_name(value.dtype)} can't be cast to the desired output type "
             f"{_name(window.dtype)}"
         )
-    is_out = any(a.is_out for a in call.overload._schema.arguments)
+    schema = call.overload._schema
+    is_out = any(a.is_out for a in schema.arguments) or schema.name in _RESIZE_IN_PLACE
     if value.shape == window.shape or not is_out:
         return Result(target.position, window)
     layout = expected or _contiguous(value.dtype, value.shape)

@@ -44,6 +44,7 @@ FAMILIES = (
     "recurrent",
     "reduction",
     "scatter",
+    "schur",
     "segments",
     "shape",
     "singular_values",

@@ -15,10 +15,12 @@ from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.matrices import (
     adjoint_of,
     broadcast_batches,
+    column_at,
     flat_batch,
     mirrored,
     position,
     refuse_failures,
+    row_at,
     transposed,
     triangle,
 )
@@ -31,21 +33,10 @@ aten = torch.ops.aten
 ALPHA = (1 + math.sqrt(17)) / 8
 
 
-def _row(x: Builder, a: Value, at: Value) -> Value:
-    """The row of each matrix with the number `at`, [batch, 1, 1]."""
-    rows = position(x, [1, a.shape[1], 1], 1)
-    return x.sum(x.select(rows.eq(at), a, x.constant(0, a.dtype)), [1], keepdim=True)
-
-
-def _column(x: Builder, a: Value, at: Value) -> Value:
-    columns = position(x, [1, 1, a.shape[2]], 2)
-    return x.sum(x.select(columns.eq(at), a, x.constant(0, a.dtype)), [2], keepdim=True)
-
-
 def _rows_exchanged(x: Builder, a: Value, one: Value, other: Value) -> Value:
     rows = position(x, [1, a.shape[1], 1], 1)
-    exchanged = x.select(rows.eq(other), _row(x, a, one), a)
-    return x.select(rows.eq(one), _row(x, a, other), exchanged)
+    exchanged = x.select(rows.eq(other), row_at(x, a, one), a)
+    return x.select(rows.eq(one), row_at(x, a, other), exchanged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +61,12 @@ def _choose(x: Builder, a: Value, k: Value) -> _Pivot:
     def size(v: Value) -> Value:
         return x.abs(x.real(v)) + x.abs(x.imag(v)) if v.dtype.is_complex else x.abs(v)
 
-    column = _column(x, a, k)
-    own = size(_row(x, column, k))
+    column = column_at(x, a, k)
+    own = size(row_at(x, column, k))
     lower_ = x.select(rows > k, size(column), x.constant(0, own.dtype))
     largest, at = x.argmax(lower_, 1, keepdim=True)
     at = x.select(largest.eq(0), k, at.to(torch.int32))
-    others = _column(x, a, at)
+    others = column_at(x, a, at)
     is_other = (rows >= k) & rows.ne(at)
     largest_there = x.max(
         x.select(is_other, size(others), x.constant(0, own.dtype)), [1], keepdim=True
@@ -83,7 +74,7 @@ def _choose(x: Builder, a: Value, k: Value) -> _Pivot:
     is_nothing = x.maximum(own, largest).eq(0)
     stays = is_nothing | (own >= largest * ALPHA)
     stays = stays | (own >= (largest / largest_there) * largest * ALPHA)
-    is_pair = ~(stays | (size(_row(x, others, at)) >= largest_there * ALPHA))
+    is_pair = ~(stays | (size(row_at(x, others, at)) >= largest_there * ALPHA))
     return _Pivot(x.select(stays, k, at), is_pair, is_nothing)
 
 
@@ -98,10 +89,10 @@ def _ldl(x: Builder, a: Value) -> tuple[Value, Value, Value]:
         last = k + pivot.is_pair.to(torch.int32)
         a = _rows_exchanged(x, a, last, pivot.at)
         a = transposed(x, _rows_exchanged(x, transposed(x, a), last, pivot.at))
-        first_column, second_column = _column(x, a, k), _column(x, a, k + 1)
-        first_row, second_row = _row(x, a, k), _row(x, a, k + 1)
-        own, beside = _row(x, first_column, k), _row(x, second_column, k)
-        below, next_ = _row(x, first_column, k + 1), _row(x, second_column, k + 1)
+        first_column, second_column = column_at(x, a, k), column_at(x, a, k + 1)
+        first_row, second_row = row_at(x, a, k), row_at(x, a, k + 1)
+        own, beside = row_at(x, first_column, k), row_at(x, second_column, k)
+        below, next_ = row_at(x, first_column, k + 1), row_at(x, second_column, k + 1)
         # The block's inverse, scaled by what stands beside the diagonal.
         below, beside = (x.select(pivot.is_pair, v, one) for v in (below, beside))
         u, v = next_ / below, own / beside
@@ -186,8 +177,8 @@ class _Blocks:
         places = position(x, pivots.shape, 1)
 
         def step(k: Value, is_first: Value) -> list[Value]:
-            before = _row(x, is_first.to(torch.int32), k - 1).ne(0)
-            starts = (_row(x, pivots, k) < 0) & ~before
+            before = row_at(x, is_first.to(torch.int32), k - 1).ne(0)
+            starts = (row_at(x, pivots, k) < 0) & ~before
             return [k + 1, is_first | (places.eq(k) & starts)]
 
         start = [x.constant(0, torch.int32), x.constant(False, torch.bool, pivots.shape)]
@@ -200,10 +191,10 @@ class _Blocks:
     def _step(self, x: Builder, k: Value) -> tuple[Value, Value, Value]:
         """The rows to exchange, and the column of elimination, zero down to the block's end."""
         _, n, _ = self.factors.shape
-        is_first = _row(x, self.is_first.to(torch.int32), k)
+        is_first = row_at(x, self.is_first.to(torch.int32), k)
         is_left = position(x, [1, n, 1], 1) > k + is_first
-        column = x.select(is_left, _column(x, self.factors, k), x.constant(0, self.factors.dtype))
-        return _row(x, self.moved, k), _row(x, self.exchanged, k), column
+        column = x.select(is_left, column_at(x, self.factors, k), x.constant(0, self.factors.dtype))
+        return row_at(x, self.moved, k), row_at(x, self.exchanged, k), column
 
     def forward(self, x: Builder, b: Value) -> Value:
         """The unit triangle's solution."""
@@ -212,7 +203,7 @@ class _Blocks:
         def step(k: Value, b: Value) -> list[Value]:
             one, other, column = self._step(x, k)
             b = _rows_exchanged(x, b, one, other)
-            return [k + 1, b - column * _row(x, b, k)]
+            return [k + 1, b - column * row_at(x, b, k)]
 
         return x.while_([x.constant(0, torch.int32), b], lambda k, b: k < n, step)[1]
 
