@@ -32,8 +32,29 @@ at::Tensor kaiser_window(int64_t length, bool periodic, double beta,
   return at::special_i0(y).div(most.item());
 }
 
+constexpr double kDefaultBeta = 12.0;
+
+at::Tensor kaiser_window_default(int64_t length, std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Layout> layout,
+                                 std::optional<c10::Device> device,
+                                 std::optional<bool> pin_memory) {
+  return kaiser_window(length, /*periodic=*/true, kDefaultBeta, dtype, layout, device, pin_memory);
+}
+
+at::Tensor kaiser_window_periodic(int64_t length, bool periodic,
+                                  std::optional<at::ScalarType> dtype,
+                                  std::optional<at::Layout> layout,
+                                  std::optional<c10::Device> device,
+                                  std::optional<bool> pin_memory) {
+  return kaiser_window(length, periodic, kDefaultBeta, dtype, layout, device, pin_memory);
+}
+
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("kaiser_window.beta", TORCH_FN(kaiser_window)); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("kaiser_window", TORCH_FN(kaiser_window_default));
+  m.impl("kaiser_window.periodic", TORCH_FN(kaiser_window_periodic));
+  m.impl("kaiser_window.beta", TORCH_FN(kaiser_window));
+}
 
 }  // namespace torch_trainium

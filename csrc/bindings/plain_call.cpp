@@ -121,7 +121,7 @@ void PlainCall::write_numbers(const CallArguments& arguments, const c10::Device&
   }
   py::list given;
   for (const c10::Scalar& number : arguments.numbers) given.append(as_python(number));
-  py::object stream = py::none();
+  py::object stream = py::make_tuple(0, 0);
   if (random_positions_ > 0) {
     const RandomStream reserved = reserve_random(arguments.generator, device, random_positions_);
     stream = py::make_tuple(reserved.seed, reserved.offset);

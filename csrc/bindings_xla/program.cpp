@@ -120,8 +120,9 @@ bool make_block(const Program& program, Block& block) {
   return lend_part(addresses_at(program), program.address_type);
 }
 
-int64_t run_block(const Program& program, const Block& block, const uint64_t* inputs,
-                  const ProgramNumber* numbers, const uint64_t* outputs) {
+// What to execute the program with; null with a Python exception set.
+Reference arguments_in(const Program& program, const Block& block, const uint64_t* inputs,
+                       const ProgramNumber* numbers, const uint64_t* outputs) {
   std::byte* memory = block.memory.get();
   for (size_t i = 0; i < program.number_types->size(); ++i) {
     std::memcpy(memory + i * kAlignmentBytes, numbers[i].data(), sizeof(ProgramNumber));
@@ -130,21 +131,28 @@ int64_t run_block(const Program& program, const Block& block, const uint64_t* in
     std::memcpy(memory + addresses_at(program), outputs, program.outputs * sizeof(uint64_t));
   }
   const size_t taken = program.input_types->size();
-  const Reference arguments(PyList_New(static_cast<Py_ssize_t>(taken + block.lent.size())));
-  if (!arguments) return kRaised;
+  Reference arguments(PyList_New(static_cast<Py_ssize_t>(taken + block.lent.size())));
+  if (!arguments) return arguments;
   for (size_t i = 0; i < taken; ++i) {
     Reference loan = lend(program.lend_once, inputs[i], (*program.input_types)[i]);
-    if (!loan) return kRaised;
+    if (!loan) return loan;
     PyList_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), loan.release());
   }
   for (size_t i = 0; i < block.lent.size(); ++i) {
     PyList_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(taken + i),
                     Py_NewRef(block.lent[i].get()));
   }
+  return arguments;
+}
+
+int64_t run_block(const Program& program, const Block& block, const uint64_t* inputs,
+                  const ProgramNumber* numbers, const uint64_t* outputs) {
+  const Reference arguments = arguments_in(program, block, inputs, numbers, outputs);
+  if (!arguments) return kRaised;
   const Reference results(PyObject_CallOneArg(program.execute, arguments.get()));
   if (!results) return kRaised;
   int32_t error = 0;
-  if (program.has_error) std::memcpy(&error, memory + error_at(program), sizeof error);
+  if (program.has_error) std::memcpy(&error, block.memory.get() + error_at(program), sizeof error);
   return error;
 }
 
@@ -179,27 +187,51 @@ bool read_numbers(PyObject* sequence, size_t expected, const char* name,
   return PyErr_Occurred() == nullptr;
 }
 
-// run(input addresses, numbers in 16 bytes each, output addresses) -> error
-PyObject* run_method(PyObject* self, PyObject* args) {
-  const auto& program = *reinterpret_cast<Program*>(self);
+// The arguments of a run as Python passes them.
+struct RunArguments {
+  std::vector<uint64_t> inputs;
+  std::vector<ProgramNumber> numbers;
+  std::vector<uint64_t> outputs;
+};
+
+bool parse(const Program& program, PyObject* args, RunArguments& parsed) {
   PyObject* inputs = nullptr;
   PyObject* outputs = nullptr;
   Py_buffer bytes{};
-  if (PyArg_ParseTuple(args, "Oy*O", &inputs, &bytes, &outputs) == 0) return nullptr;
-  std::vector<ProgramNumber> numbers(program.number_types->size());
-  const bool fits = static_cast<size_t>(bytes.len) == numbers.size() * sizeof(ProgramNumber);
-  if (fits && !numbers.empty()) std::memcpy(numbers.data(), bytes.buf, bytes.len);
+  if (PyArg_ParseTuple(args, "Oy*O", &inputs, &bytes, &outputs) == 0) return false;
+  parsed.numbers.resize(program.number_types->size());
+  const size_t expected = parsed.numbers.size() * sizeof(ProgramNumber);
+  const bool fits = static_cast<size_t>(bytes.len) == expected;
+  if (fits && expected > 0) std::memcpy(parsed.numbers.data(), bytes.buf, expected);
   PyBuffer_Release(&bytes);
   if (!fits) {
-    PyErr_Format(PyExc_ValueError, "the program has %zu numbers of 16 bytes", numbers.size());
-    return nullptr;
+    PyErr_Format(PyExc_ValueError, "the program has %zu numbers of 16 bytes",
+                 parsed.numbers.size());
+    return false;
   }
-  std::vector<uint64_t> read;
-  std::vector<uint64_t> written;
-  if (!read_numbers(inputs, program.input_types->size(), "inputs", read)) return nullptr;
-  if (!read_numbers(outputs, program.outputs, "outputs", written)) return nullptr;
-  const int64_t error = run(self, read.data(), numbers.data(), written.data());
+  return read_numbers(inputs, program.input_types->size(), "inputs", parsed.inputs) &&
+         read_numbers(outputs, program.outputs, "outputs", parsed.outputs);
+}
+
+// run(input addresses, numbers in 16 bytes each, output addresses) -> error
+PyObject* run_method(PyObject* self, PyObject* args) {
+  RunArguments parsed;
+  if (!parse(*reinterpret_cast<Program*>(self), args, parsed)) return nullptr;
+  const int64_t error =
+      run(self, parsed.inputs.data(), parsed.numbers.data(), parsed.outputs.data());
   return error == kRaised ? nullptr : PyLong_FromLongLong(error);
+}
+
+// The same arguments -> what XLA executes them with. Their block stays with them for good.
+PyObject* arguments_method(PyObject* self, PyObject* args) {
+  const auto& program = *reinterpret_cast<Program*>(self);
+  RunArguments parsed;
+  if (!parse(program, args, parsed)) return nullptr;
+  auto block = std::make_unique<Block>();
+  if (!make_block(program, *block)) return nullptr;
+  return arguments_in(program, *block.release(), parsed.inputs.data(), parsed.numbers.data(),
+                      parsed.outputs.data())
+      .release();
 }
 
 // A capsule of runtime::LoadedProgram that keeps the program alive.
@@ -269,6 +301,7 @@ void free_program(PyObject* object) {
 
 PyMethodDef program_methods[] = {
     {"run", run_method, METH_VARARGS, "Run on arrays at these addresses; returns the error."},
+    {"arguments", arguments_method, METH_VARARGS, "What XLA executes the same run with."},
     {"capsule", capsule_method, METH_NOARGS, "The same for C++: a runtime::LoadedProgram."},
     {nullptr, nullptr, 0, nullptr},
 };

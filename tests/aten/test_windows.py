@@ -29,8 +29,8 @@ def test_windows_are_the_cpus(
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_the_kaiser_window_takes_beta_and_dtype(dtype: torch.dtype) -> None:
-    actual = torch.kaiser_window(9, beta=5.0, dtype=dtype, device="neuron")
-    expected = torch.kaiser_window(9, beta=5.0, dtype=dtype)
+    actual = torch.kaiser_window(9, False, 5.0, dtype=dtype, device="neuron")
+    expected = torch.kaiser_window(9, False, 5.0, dtype=dtype)
     torch.testing.assert_close(actual.cpu(), expected)
 
 

@@ -202,8 +202,9 @@ class Entry:
     def plain(self) -> Any:
         """The same for C++, a `PlainCall`; None where a run takes Python code."""
         plan = self.plan
-        returns = [_plain_return(item) for item in plan.returns]
-        if self._plain is None and None not in returns and not any(r.resized for r in plan.results):
+        returns = [row for item in plan.returns if (row := _plain_return(item)) is not None]
+        is_plain = len(returns) == len(plan.returns) and not any(r.resized for r in plan.results)
+        if self._plain is None and is_plain:
             from torch_trainium import _C
 
             as_given = all(n.sources and n.function == "itself" for n in plan.scalars)
@@ -226,7 +227,7 @@ class Entry:
             )
         return self._plain
 
-    def _packed(self, numbers: list[Number], stream: tuple[int, int] | None) -> bytes:
+    def _packed(self, numbers: list[Number], stream: tuple[int, int]) -> bytes:
         assert self.program is not None
         return self.program.pack(host_values(self.plan.scalars, numbers, stream))
 
@@ -243,38 +244,65 @@ class Entry:
         """Allocate the results and run the program into them."""
         self._calls += 1
         plan = self.plan
-        device = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
-        new = iter(self._new_tensors(device))
-        offset = _host_offset() if device.type != "cpu" else 0
-        results = []
-        outputs = []
-        for result in plan.results:
-            window = result.window
-            if result.written is None:
-                tensor = next(new)
-            else:
-                tensor = tensors[result.written]
-                if result.resized:
-                    tensor.resize_(window.shape)
-                    tensor.as_strided_(window.shape, window.strides)
-            results.append(tensor)
-            if result.is_output:
-                outputs.append(_address(tensor, offset) - window.offset * tensor.itemsize)
+        results = self._results(tensors)
         if self.program is not None:
-            inputs = [
-                _address(tensors[position], offset) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
-                for position in plan.inputs
-            ]
-            stream = None
-            if plan.positions:
-                stream = reserve_random(generator, device, plan.positions)
-            scalars = host_values(plan.scalars, numbers, stream)
-            error = self.program.run(inputs, scalars, outputs)
+            error = self.program.run(*self._arguments(tensors, results, numbers, generator))
             if error:
                 self._raise(error)
         if len(plan.returns) == 1:
             return _pick(results, plan.returns[0])
         return tuple(_pick(results, item) for item in plan.returns)
+
+    def bound(
+        self,
+        tensors: list[torch.Tensor],
+        numbers: list[Number],
+        generator: torch.Generator | None = None,
+    ) -> Callable[[], None]:
+        """The program's execution alone, its arguments found before; to measure against."""
+        assert self.program is not None
+        results = self._results(tensors)
+        execute = self.program.bound(*self._arguments(tensors, results, numbers, generator))
+
+        def run(_alive: object = (tensors, results)) -> None:
+            execute()
+
+        return run
+
+    def _results(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        new = iter(self._new_tensors(_device(tensors)))
+        results = []
+        for result in self.plan.results:
+            window = result.window
+            tensor = next(new) if result.written is None else tensors[result.written]
+            if result.resized:
+                tensor.resize_(window.shape)
+                tensor.as_strided_(window.shape, window.strides)
+            results.append(tensor)
+        return results
+
+    def _arguments(
+        self,
+        tensors: list[torch.Tensor],
+        results: list[torch.Tensor],
+        numbers: list[Number],
+        generator: torch.Generator | None,
+    ) -> tuple[list[int], list[Number], list[int]]:
+        """Addresses of the inputs, the numbers, addresses of the outputs."""
+        plan = self.plan
+        device = _device(tensors)
+        offset = _host_offset() if device.type != "cpu" else 0
+        outputs = [
+            _address(tensor, offset) - result.window.offset * tensor.itemsize
+            for result, tensor in zip(plan.results, results, strict=True)
+            if result.is_output
+        ]
+        inputs = [
+            _address(tensors[position], offset) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
+            for position in plan.inputs
+        ]
+        stream = reserve_random(generator, device, plan.positions) if plan.positions else (0, 0)
+        return inputs, host_values(plan.scalars, numbers, stream), outputs
 
     def _new_tensors(self, device: torch.device) -> list[torch.Tensor]:
         if self._allocate is not None and device.type != "cpu":
@@ -377,6 +405,10 @@ def _plain_return(item: Any) -> tuple[bool, list[int]] | None:
     if isinstance(item, Given):
         return None
     return False, [] if item is None else [item]
+
+
+def _device(tensors: list[torch.Tensor]) -> torch.device:
+    return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
 
 
 def _address(tensor: torch.Tensor, device_offset: int) -> int:

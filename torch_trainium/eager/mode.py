@@ -12,6 +12,7 @@ import torch
 
 from torch_trainium import _C
 from torch_trainium.eager import calls, data_dependent, fallbacks
+from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import LoweringError
 
 
@@ -41,6 +42,7 @@ def set_eager_mode(mode: EagerMode | str) -> None:
 
     Raises:
         ValueError: there is no such mode.
+        CompilerUnavailableError: there is no compiler for the device.
 
     """
     global _mode, _composites
@@ -54,6 +56,8 @@ def set_eager_mode(mode: EagerMode | str) -> None:
     if mode is EagerMode.COMPILED:
         _composites = data_dependent.register_kernels()
     _mode = mode
+    if mode is EagerMode.COMPILED:
+        program_cache()  # where there is no compiler, this says so
 
 
 @contextmanager

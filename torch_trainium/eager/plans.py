@@ -25,7 +25,7 @@ _ELEMENTS = frozenset(dtypes.ELEMENT_TYPES.values())
 # What a program's checks raise.
 _ERRORS: dict[str, type[Exception]] = {
     error.__name__: error
-    for error in (IndexError, RuntimeError, ValueError, torch.linalg.LinAlgError)
+    for error in (IndexError, RuntimeError, ValueError, torch._C._LinAlgError)  # type: ignore[attr-defined]
 }
 _NUMBER_FUNCTIONS = frozenset((*HOST_FUNCTIONS, *RANDOM_WORDS))
 

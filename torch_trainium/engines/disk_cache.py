@@ -31,7 +31,8 @@ class DiskCache:
     """A folder of programs that only its owner can read.
 
     Args:
-        folder: where; made with mode 0700 on the first write.
+        folder: where; made with mode 0700. One of another user, or one that others can write to,
+            is not used: programs are machine code.
         max_bytes: how large it may grow before the entries used longest ago are removed.
 
     """
@@ -41,11 +42,14 @@ class DiskCache:
         self.max_bytes = max_bytes
         self.corrupt_entries = 0
         self._broken = ""
+        self._is_trusted: bool | None = None  # None: not looked at yet
         self._unseen_bytes = 0
 
     def read(self, name: str) -> bytes | None:
         """The entry of a name; None where there is none that can be trusted."""
         path = self.folder / name
+        if not self._trusted():
+            return None
         try:
             content = path.read_bytes()
         except OSError:
@@ -64,8 +68,9 @@ class DiskCache:
 
     def write(self, name: str, entry: bytes) -> None:
         """Store an entry. A disk that cannot take it is reported once and does no harm."""
+        if not self._trusted():
+            return
         try:
-            self._make_folder()
             with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
                 try:
                     file.write(MAGIC + hashlib.sha256(entry).digest() + entry)
@@ -84,8 +89,10 @@ class DiskCache:
 
         The lock is the operating system's: it ends with the process that holds it.
         """
+        if not self._trusted():
+            yield
+            return
         try:
-            self._make_folder()
             locks = self.folder / "locks"
             locks.mkdir(mode=0o700, exist_ok=True)
             file = (locks / key[:_LOCK_DIGITS]).open("ab")
@@ -101,13 +108,24 @@ class DiskCache:
         """How much the entries take."""
         return sum(size for _, size, _ in self._entries())
 
-    def _make_folder(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = self.folder.stat()
-        if owner.st_uid != os.getuid():
-            raise PermissionError(f"{self.folder} belongs to another user")
-        if owner.st_mode & 0o077:
-            self.folder.chmod(0o700)
+    def _trusted(self) -> bool:
+        """Whether the folder, made if need be, is one that nobody else can write to."""
+        if self._is_trusted is None:
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                status = self.folder.stat()
+                if status.st_uid != os.getuid():
+                    raise PermissionError("it belongs to another user")
+                if status.st_mode & 0o022:
+                    raise PermissionError(
+                        f"others can write to it; if it holds what it should, chmod 700 "
+                        f"{self.folder}"
+                    )
+                self._is_trusted = True
+            except OSError as error:
+                self._is_trusted = False
+                self._report(error)
+        return self._is_trusted
 
     def _make_room(self, written_bytes: int) -> None:
         self._unseen_bytes += written_bytes

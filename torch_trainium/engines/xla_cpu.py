@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,15 @@ class XlaCpuProgram:
         """Run on the arrays at these addresses, and wait; returns the error, 0 if none."""
         error: int = self._program.run(inputs, self.pack(scalars), outputs)
         return error
+
+    def bound(
+        self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]
+    ) -> Callable[[], Any]:
+        """XLA's execution on these arrays and nothing else."""
+        return partial(
+            self._loaded.execute_sharded,
+            self._program.arguments(inputs, self.pack(scalars), outputs),
+        )
 
     def pack(self, scalars: Sequence[Number]) -> bytes:
         """Numbers in 16 bytes each; integers that do not fit wrap around."""

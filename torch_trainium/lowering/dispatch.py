@@ -90,6 +90,7 @@ def _positional_parameters(lowering: Lowering) -> int:
 # Operators that write to arguments and whose functional form goes by another name.
 _FUNCTIONAL = {
     "prims::copy_to": ("aten", "copy", "default"),
+    "aten::polygamma_": ("aten", "polygamma", "default"),
     "aten::_cummax_helper": ("aten", "cummax", "default"),
     "aten::_cummin_helper": ("aten", "cummin", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),

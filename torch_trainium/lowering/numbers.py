@@ -31,14 +31,14 @@ class NumberArgument(NamedTuple):
 def host_values(
     arguments: Sequence[NumberArgument],
     numbers: Sequence[Number],
-    stream: tuple[int, int] | None = None,
+    stream: tuple[int, int] = (0, 0),
 ) -> list[Number]:
     """What to run a program with.
 
     Args:
         arguments: what the program takes.
         numbers: the call's numbers.
-        stream: seed and offset of the random numbers, where the program draws any.
+        stream: seed and offset of the random numbers; anything where none are drawn.
 
     Raises:
         RuntimeError: the operator does not take such a number.
@@ -51,7 +51,7 @@ def host_values(
         elif sources:
             taken = HOST_FUNCTIONS[function](*(numbers[source] for source in sources))
             values.append(_convert(taken, dtype))
-        elif stream is not None:
+        else:
             values.append(RANDOM_WORDS[function](*stream))
     return values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -158,23 +159,36 @@ def ordered(x: Builder, a: Value, dim: int, descending: bool, count: int | None 
     order = list(range(a.rank))
     order[dim], order[-1] = order[-1], order[dim]
     rows = x.transpose(a, order)
-    *lesser, last = _keys(x, rows, descending)
-    at = None
-    # From the least significant key to the most: each keeps the order of the equals before it.
-    for key in lesser:
-        at = _reordered(x, at, key, a.shape[dim])
-    at = _reordered(x, at, last, count or a.shape[dim])
+    at = order_by(x, _keys(x, rows, descending), count or a.shape[dim])
     return x.transpose(_take_along(x, rows, at), order), x.transpose(at, order)
 
 
-def _reordered(x: Builder, at: Value | None, key: Value, count: int) -> Value:
-    if at is None:
-        return x.top_k(key, count)[1]
-    return _take_along(x, at, x.top_k(_take_along(x, key, at), count)[1])
+def order_by(x: Builder, keys: Sequence[Value], count: int) -> Value:
+    """Positions of the `count` largest along the last dimension, in order, as int32.
+
+    The keys are real numbers of one shape, the least significant first. Of equals the first comes
+    first.
+    """
+    length = keys[0].shape[-1]
+    # Each key in its turn keeps the order of the equals before it.
+    at = x.top_k(keys[0], length if len(keys) > 1 else count)[1]
+    for i, key in enumerate(keys[1:], 2):
+        moved = x.top_k(_take_along(x, key, at), length if i < len(keys) else count)[1]
+        at = _take_along(x, at, moved)
+    return at
+
+
+def digits(x: Builder, bits: Value) -> list[Value]:
+    """Keys that order integers as their bits do without a sign, the largest first."""
+    mask = 2**DIGIT_BITS - 1
+    return [
+        (x.shift_right_logical(bits, shift) & mask).to(torch.float32)
+        for shift in range(0, bits.dtype.itemsize * 8, DIGIT_BITS)
+    ]
 
 
 def _keys(x: Builder, a: Value, descending: bool) -> list[Value]:
-    """What to sort by, largest first: real numbers, as the targets do not compare integers here."""
+    """What orders elements, largest first, as real numbers: top-k takes no integers there."""
     if a.dtype.is_floating_point:
         wide = a.to(dtypes.compute_dtype(a.dtype))
         key, nan = (wide, math.nan) if descending else (-wide, -math.nan)
@@ -187,10 +201,7 @@ def _keys(x: Builder, a: Value, descending: bool) -> list[Value]:
     if a.dtype.is_signed:
         sign = x.constant(torch.iinfo(a.dtype).min, a.dtype)
         bits = bits ^ sign  # now in the order of unsigned numbers
-    return [
-        (x.shift_right_logical(bits, shift) & (2**DIGIT_BITS - 1)).to(torch.float32)
-        for shift in range(0, a.dtype.itemsize * 8, DIGIT_BITS)
-    ]
+    return digits(x, bits)
 
 
 def _take_along(x: Builder, a: Value, at: Value) -> Value:
