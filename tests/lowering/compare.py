@@ -23,7 +23,10 @@ from . import invariants
 from .references import REFERENCES
 from .ties import settle
 
-HALVES_AND_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
+DOUBLES = {
+    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
+    torch.complex64: torch.complex128,
+}
 
 # Nothing is computed: the host reads a number, or a storage changes its size.
 WITHOUT_PROGRAM = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set_")
@@ -51,13 +54,13 @@ class AccurateComparison(Comparison):
     def _not_close(
         self, actual: torch.Tensor, expected: torch.Tensor, where: str, message: str
     ) -> None:
-        if expected.is_floating_point() and self._reference is not None:
+        if expected.dtype in DOUBLES and self._reference is not None:
             if self._references is None:
                 self._references = tree_leaves(self._reference())
             # Which result it is need not be known: the CPU's is near to its own only.
             if any(
                 isinstance(exact, torch.Tensor)
-                and exact.dtype is torch.float64
+                and exact.dtype is DOUBLES[expected.dtype]
                 and exact.shape == expected.shape
                 and _same(expected, actual, exact)
                 for exact in self._references
@@ -67,21 +70,20 @@ class AccurateComparison(Comparison):
         super()._not_close(actual, expected, where, message)
 
 
-def _same(expected: torch.Tensor, actual: torch.Tensor, exact: torch.Tensor) -> bool:
-    return torch._dynamo.utils.same(
-        expected, actual, exact, tol=1e-5, equal_nan=True, log_error=lambda *_: None
-    )
+def _same(*tensors: torch.Tensor) -> bool:
+    parts = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    return torch._dynamo.utils.same(*parts, tol=1e-5, equal_nan=True, log_error=lambda *_: None)
 
 
 def in_float64(func: Any, args: Any, kwargs: Any) -> Any:
-    """An operator's results on the CPU in float64, and what it leaves in its arguments."""
+    """An operator's results on the CPU in double precision, and what its arguments become."""
 
     def widen(value: Any) -> Any:
-        if isinstance(value, torch.dtype) and value in HALVES_AND_SINGLE:
-            return torch.float64
-        if not isinstance(value, torch.Tensor) or value.dtype not in HALVES_AND_SINGLE:
+        if isinstance(value, torch.dtype):
+            return DOUBLES.get(value, value)
+        if not isinstance(value, torch.Tensor) or value.dtype not in DOUBLES:
             return value
-        return value.double()
+        return value.to(DOUBLES[value.dtype])
 
     arguments = tree_map(widen, Mirror("neuron", "cpu")((tuple(args), dict(kwargs))))
     try:

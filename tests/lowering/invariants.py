@@ -52,11 +52,9 @@ def eigenvalues_in_any_order(
     args: Sequence[Any], results: Sequence[Tensor], expected: Sequence[Tensor]
 ) -> None:
     """Each value is taken with the nearest of the CPU's that is left."""
-    count = results[0].shape[-1]
-    for values, wanted in zip(
-        results[0].reshape(-1, count), expected[0].reshape(-1, count), strict=True
-    ):
-        left = list(range(count))
+    rows = (torch.atleast_2d(values).flatten(0, -2) for values in (results[0], expected[0]))
+    for values, wanted in zip(*rows, strict=True):
+        left = list(range(len(wanted)))
         for value in values:
             nearest = min(left, key=lambda i: float(abs(wanted[i] - value)))
             left.remove(nearest)

@@ -237,6 +237,12 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     return _first(count, found).to(repeats.dtype)
 
 
+@composite(aten._linalg_check_errors.default, "_to_copy")
+def linalg_check_errors(info: Tensor, api_name: str, *, is_matrix: bool) -> None:
+    """Raise what LAPACK's error codes stand for, read by the host."""
+    aten._linalg_check_errors(info.cpu(), api_name, is_matrix=is_matrix)
+
+
 @composite(aten._ctc_loss.Tensor, "_ctc_loss _to_copy")
 def ctc_loss(
     log_probs: Tensor,
