@@ -10,7 +10,7 @@ import ctypes
 import hashlib
 import platform
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
