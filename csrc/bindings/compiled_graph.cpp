@@ -19,6 +19,7 @@
 #include "aten/call_description.h"
 #include "aten/host_engine.h"
 #include "aten/operator_record.h"
+#include "bindings/plain_call.h"
 #include "core/device.h"
 #include "core/generator.h"
 #include "core/host_time.h"
@@ -31,6 +32,18 @@ namespace py = pybind11;
 
 constexpr uintptr_t kAlignmentBytes = 64;
 
+c10::ScalarType dtype_of(const py::handle& object) {
+  TORCH_CHECK_TYPE(THPDtype_Check(object.ptr()), "a dtype is expected here");
+  return reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
+}
+
+const runtime::LoadedProgram* program_in(const py::object& capsule) {
+  const auto* program = static_cast<runtime::LoadedProgram*>(
+      PyCapsule_GetPointer(capsule.ptr(), runtime::kLoadedProgramCapsule));
+  if (program == nullptr) throw py::error_already_set();
+  return program;
+}
+
 // A tensor on the device: where its elements lie, from an aligned address on.
 struct Layout {
   c10::ScalarType dtype;
@@ -39,8 +52,7 @@ struct Layout {
   uintptr_t offset_bytes;
 
   explicit Layout(const py::tuple& row) {
-    TORCH_CHECK_TYPE(THPDtype_Check(row[0].ptr()), "a layout starts with a dtype");
-    dtype = reinterpret_cast<THPDtype*>(row[0].ptr())->scalar_type;
+    dtype = dtype_of(row[0]);
     sizes = py::cast<std::vector<int64_t>>(row[1]);
     strides = py::cast<std::vector<int64_t>>(row[2]);
     offset_bytes = py::cast<uintptr_t>(row[3]);
@@ -139,23 +151,28 @@ class GraphProgram {
  public:
   // An expectation is ("tensor", layout), ("number", dtype) or ("constant", object); a
   // layout (dtype, sizes, strides, bytes after an aligned address); a result (layout,
-  // position of the argument that it is written to or None). `numbers` are positions of
-  // arguments, or -1 to -4 for the words of the random state. `run` takes addresses of
-  // `inputs`, numbers, and addresses of results, and returns an index into `checks` plus
-  // one, or 0.
+  // position of the argument that it is written to or None); a number (position of the
+  // argument, or -1 to -4 for the words of the random state; dtype). `program` is the capsule
+  // of a LoadedProgram, or None where there is nothing to compute; an error of it is an index
+  // into `checks` plus one.
   GraphProgram(const std::string& name, c10::DeviceIndex device, const py::list& expectations,
-               std::vector<size_t> inputs, std::vector<int> numbers, const py::list& results,
+               std::vector<size_t> inputs, const py::list& numbers, const py::list& results,
                int64_t random_positions, int64_t workspace_bytes, const std::vector<NodeRow>& nodes,
-               py::object run, py::list checks)
+               py::object program, py::list checks)
       : record_(operator_record(name)),
         device_(kNeuron, device),
         inputs_(std::move(inputs)),
-        numbers_(std::move(numbers)),
+
         random_positions_(random_positions),
         workspace_bytes_(workspace_bytes),
         graph_(graph_of(nodes)),
-        run_(std::move(run)),
+        capsule_(std::move(program)),
+        program_(capsule_.is_none() ? nullptr : program_in(capsule_)),
         checks_(std::move(checks)) {
+    for (const py::handle& item : numbers) {
+      const auto row = py::cast<py::tuple>(item);
+      numbers_.push_back({py::cast<int64_t>(row[0]), dtype_of(row[1])});
+    }
     for (const py::handle& row : expectations) expectations_.push_back(expectation_of(row));
     for (const py::handle& item : results) {
       const auto row = py::cast<py::tuple>(item);
@@ -173,16 +190,16 @@ class GraphProgram {
     std::optional<at::RecordFunctionGuard> unprofiled;
     if (C10_UNLIKELY(at::hasCallbacks())) unprofiled.emplace(false);
 
-    const ptrdiff_t to_host = runtime.host_offset();
+    const auto to_host = static_cast<uint64_t>(runtime.host_offset());
     std::vector<at::Tensor> read;
-    py::list read_addresses;
+    std::vector<uint64_t> read_addresses;
     for (const size_t position : inputs_) {
       read.push_back(tensor_at(arguments, position));
       const uintptr_t address = Layout::address_of(read.back());
-      read_addresses.append(address / kAlignmentBytes * kAlignmentBytes + to_host);
+      read_addresses.push_back(address / kAlignmentBytes * kAlignmentBytes + to_host);
     }
     std::vector<at::Tensor> written;
-    py::list written_addresses;
+    std::vector<uint64_t> written_addresses;
     py::list made;
     int64_t new_bytes = 0;
     for (const Result& result : results_) {
@@ -196,7 +213,8 @@ class GraphProgram {
         new_bytes += static_cast<int64_t>(written.back().nbytes());
       }
       if (written.back().numel() == 0) continue;
-      written_addresses.append(Layout::address_of(written.back()) - layout.offset_bytes + to_host);
+      written_addresses.push_back(Layout::address_of(written.back()) - layout.offset_bytes +
+                                  to_host);
     }
     // What the program keeps beside its results while it runs.
     at::Tensor workspace;
@@ -204,9 +222,13 @@ class GraphProgram {
       workspace =
           at::empty({workspace_bytes_}, at::TensorOptions().dtype(at::kByte).device(device_));
     }
-    const py::list numbers = numbers_of(arguments);
-    int error = 0;
-    auto body = [&] { error = py::cast<int>(run_(read_addresses, numbers, written_addresses)); };
+    const std::vector<runtime::ProgramNumber> numbers = numbers_of(arguments);
+    int64_t error = 0;
+    auto body = [&] {
+      if (program_ == nullptr) return;
+      error = program_->run(program_->program, read_addresses.data(), numbers.data(),
+                            written_addresses.data());
+    };
     record_.calls.fetch_add(1, std::memory_order_relaxed);
     const GraphCall call(*graph_, read, written, new_bytes, device_.index());
     runtime.submit({runtime::WorkKind::kKernel, device_.index(),
@@ -223,7 +245,7 @@ class GraphProgram {
     const auto kind = py::cast<std::string>(row[0]);
     if (kind == "tensor") return {Layout(row[1]), std::nullopt, py::none()};
     if (kind == "number") {
-      return {std::nullopt, reinterpret_cast<THPDtype*>(row[1].ptr())->scalar_type, py::none()};
+      return {std::nullopt, dtype_of(row[1]), py::none()};
     }
     return {std::nullopt, std::nullopt, row[1]};
   }
@@ -241,26 +263,26 @@ class GraphProgram {
     return true;
   }
 
-  py::list numbers_of(const py::list& arguments) const {
+  std::vector<runtime::ProgramNumber> numbers_of(const py::list& arguments) const {
     std::array<uint32_t, 4> words{};
     if (random_positions_ > 0) {
       const RandomStream stream = reserve_random(std::nullopt, device_, random_positions_);
       words = {static_cast<uint32_t>(stream.seed), static_cast<uint32_t>(stream.seed >> 32),
                static_cast<uint32_t>(stream.offset), static_cast<uint32_t>(stream.offset >> 32)};
     }
-    py::list numbers;
-    for (const int source : numbers_) {
-      if (source < 0) {
-        numbers.append(words[static_cast<size_t>(-1 - source)]);
-      } else {
-        const py::handle argument = PyList_GET_ITEM(arguments.ptr(), source);
-        numbers.append(argument.attr("item")());
-      }
+    std::vector<runtime::ProgramNumber> numbers;
+    for (const PlainNumber& number : numbers_) {
+      const c10::Scalar value =
+          number.source < 0
+              ? c10::Scalar(static_cast<int64_t>(words[static_cast<size_t>(-1 - number.source)]))
+              : tensor_at(arguments, static_cast<size_t>(number.source)).item();
+      numbers.push_back(program_number(value, number.dtype));
     }
     return numbers;
   }
 
-  [[noreturn]] void raise(int error) const {
+  [[noreturn]] void raise(int64_t error) const {
+    if (error == runtime::kRaised) throw py::error_already_set();
     const auto check = py::cast<py::tuple>(checks_[static_cast<size_t>(error - 1)]);
     PyErr_SetObject(check[0].ptr(), check[1].ptr());
     throw py::error_already_set();
@@ -270,12 +292,13 @@ class GraphProgram {
   const c10::Device device_;
   std::vector<Expectation> expectations_;
   std::vector<size_t> inputs_;
-  std::vector<int> numbers_;
+  std::vector<PlainNumber> numbers_;
   std::vector<Result> results_;
   const int64_t random_positions_;
   const int64_t workspace_bytes_;
   const std::unique_ptr<timeline::GraphRecord> graph_;
-  const py::object run_;
+  const py::object capsule_;
+  const runtime::LoadedProgram* const program_;
   const py::list checks_;
 };
 
@@ -285,11 +308,11 @@ void bind_compiled_graph(py::module_& parent) {
   py::module_ m = parent.def_submodule("graphs", "Compiled graphs.");
   py::class_<GraphProgram>(m, "GraphProgram")
       .def(py::init<const std::string&, c10::DeviceIndex, const py::list&, std::vector<size_t>,
-                    std::vector<int>, const py::list&, int64_t, int64_t,
-                    const std::vector<NodeRow>&, py::object, py::list>(),
+                    const py::list&, const py::list&, int64_t, int64_t, const std::vector<NodeRow>&,
+                    py::object, py::list>(),
            py::kw_only(), py::arg("name"), py::arg("device"), py::arg("expectations"),
            py::arg("inputs"), py::arg("numbers"), py::arg("results"), py::arg("random_positions"),
-           py::arg("workspace_bytes"), py::arg("nodes"), py::arg("run"), py::arg("checks"))
+           py::arg("workspace_bytes"), py::arg("nodes"), py::arg("program"), py::arg("checks"))
       .def("run", &GraphProgram::run);
 }
 

@@ -8,6 +8,7 @@ import torch
 from torch_trainium import eager
 from torch_trainium.compile.eager_piece import EagerPiece
 from torch_trainium.compile.program_piece import ProgramPiece
+from torch_trainium.engines import programs
 from torch_trainium.errors import GraphCompileError, InputCopyWarning
 
 
@@ -125,3 +126,44 @@ def test_cond_runs_the_branch_that_is_taken():
         x = torch.full((3,), float(sign), device="neuron")
         with eager.fallback_is("allow"):
             torch.testing.assert_close(compiled(x).cpu(), function(x.cpu()))
+
+
+@pytest.fixture
+def broken_compiler(monkeypatch):
+    def fail(*args):
+        raise RuntimeError("the compiler is broken")
+
+    monkeypatch.setattr(programs.program_cache(), "get", fail)
+
+
+def test_a_failing_compiler_is_an_error_with_line_and_file(broken_compiler, tmp_path):
+    options = {"debug_folder": str(tmp_path)}
+    function = torch.compile(lambda x: x + 1, backend="neuron", options=options)
+    with pytest.raises(GraphCompileError, match=r"test_pieces\.py:\d+.*compiler is broken"):
+        function(torch.ones(2, device="neuron"))
+    assert "aten.add" in next(tmp_path.iterdir()).read_text()
+
+
+def test_a_failing_compiler_may_be_done_without(broken_compiler):
+    function = torch.compile(lambda x: x + 1, backend="neuron", options={"fallback": "eager"})
+    with pytest.warns(eager.FallbackWarning, match="compiler is broken.*runs eagerly"):
+        assert function(torch.ones(2, device="neuron")).cpu().tolist() == [2.0, 2.0]
+
+
+def test_while_loop_runs_operator_by_operator():
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def function(x):
+        return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0 * x[0].int(), x))[1]
+
+    x = torch.ones(3, device="neuron")
+    with eager.fallback_is("allow"):
+        assert torch.compile(function, fullgraph=True)(x).cpu().tolist() == [8.0] * 3
+
+
+def test_flex_attention_is_refused_by_pytorch_itself():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q = torch.randn(1, 2, 8, 4, device="neuron")
+    with pytest.raises(ValueError, match="FlexAttention is only supported on"):
+        flex_attention(q, q, q)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_trainium.eager import data_dependent, eager_mode_is, fallback_is
 from torch_trainium.engines.programs import program_cache
@@ -111,7 +111,9 @@ class Recorder(TorchDispatchMode):
         self.called: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not func.is_view:
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        is_on_host = bool(tensors) and all(t.device.type == "cpu" for t in tensors)
+        if not func.is_view and not is_on_host:
             self.called.add(func.name())
         return func(*args, **(kwargs or {}))
 
@@ -124,16 +126,25 @@ WITHOUT_PROGRAM = {
         *("copy_", "_local_scalar_dense"),
     )
 }
+KEYWORDS: dict[str, dict[str, Any]] = {"aten::_linalg_check_errors": {"is_matrix": False}}
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "aten::_linalg_check_errors": (torch.zeros(2, dtype=torch.int32), "linalg.inv"),
     "aten::nonzero": (FLOATS,),
     "aten::masked_select": (FLOATS, FLOATS > 0),
     "aten::equal": (NUMBERS, NUMBERS),
+    "aten::allclose": (NUMBERS, NUMBERS),
     "aten::bincount": (NUMBERS, NUMBERS.float()),
     "aten::repeat_interleave.Tensor": (NUMBERS,),
     "aten::_unique2": (NUMBERS, True, True, True),
     "aten::_unique": (NUMBERS, True, True),
     "aten::unique_dim": (ROWS, 0, True, True, True),
     "aten::unique_consecutive": (NUMBERS, True, True),
+    "aten::_ctc_loss.Tensor": (
+        torch.randn(6, 2, 4).log_softmax(2),
+        torch.tensor([[1, 2], [3, 0]]),
+        torch.tensor([6, 5]),
+        torch.tensor([2, 1]),
+    ),
     "aten::unique_dim_consecutive": (ROWS, 0, True, True),
 }
 
@@ -143,5 +154,5 @@ def test_what_a_composite_consists_of_is_declared(name: str) -> None:
     composite = data_dependent.COMPOSITES[name]
     arguments = tree_map(lambda t: t.to("neuron") if isinstance(t, torch.Tensor) else t, ARGUMENTS)
     with Recorder() as recorder:
-        composite.function(*arguments[name])
+        composite.function(*arguments[name], **KEYWORDS.get(name, {}))
     assert recorder.called - WITHOUT_PROGRAM <= set(composite.operators)

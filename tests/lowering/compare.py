@@ -19,22 +19,17 @@ from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
 from torch_trainium.lowering.emitted import operations_of
 
-HALVES_AND_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
+from . import invariants
+from .references import REFERENCES
+from .ties import settle
+
+DOUBLES = {
+    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
+    torch.complex64: torch.complex128,
+}
 
 # Nothing is computed: the host reads a number, or a storage changes its size.
 WITHOUT_PROGRAM = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set_")
-
-# Saved statistics, which PyTorch's CPU keeps narrow, or leaves out of inference; its shape
-# functions, and other devices, do neither.
-STATISTICS = {
-    "aten::native_batch_norm": (1, 2),
-    "aten::_native_batch_norm_legit": (1, 2),
-    "aten::_native_batch_norm_legit.no_stats": (1, 2),
-    "aten::_native_batch_norm_legit_no_training": (1, 2),
-    "aten::_batch_norm_with_update": (1, 2),
-    "aten::native_layer_norm": (1, 2),
-    "aten::native_group_norm": (1, 2),
-}
 
 
 class AccurateComparison(Comparison):
@@ -59,13 +54,13 @@ class AccurateComparison(Comparison):
     def _not_close(
         self, actual: torch.Tensor, expected: torch.Tensor, where: str, message: str
     ) -> None:
-        if expected.is_floating_point() and self._reference is not None:
+        if expected.dtype in DOUBLES and self._reference is not None:
             if self._references is None:
                 self._references = tree_leaves(self._reference())
             # Which result it is need not be known: the CPU's is near to its own only.
             if any(
                 isinstance(exact, torch.Tensor)
-                and exact.dtype is torch.float64
+                and exact.dtype is DOUBLES[expected.dtype]
                 and exact.shape == expected.shape
                 and _same(expected, actual, exact)
                 for exact in self._references
@@ -75,25 +70,24 @@ class AccurateComparison(Comparison):
         super()._not_close(actual, expected, where, message)
 
 
-def _same(expected: torch.Tensor, actual: torch.Tensor, exact: torch.Tensor) -> bool:
-    return torch._dynamo.utils.same(
-        expected, actual, exact, tol=1e-5, equal_nan=True, log_error=lambda *_: None
-    )
+def _same(*tensors: torch.Tensor) -> bool:
+    parts = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    return torch._dynamo.utils.same(*parts, tol=1e-5, equal_nan=True, log_error=lambda *_: None)
 
 
 def in_float64(func: Any, args: Any, kwargs: Any) -> Any:
-    """An operator's results on the CPU in float64, and what it leaves in its arguments."""
+    """An operator's results on the CPU in double precision, and what its arguments become."""
 
     def widen(value: Any) -> Any:
-        if isinstance(value, torch.dtype) and value in HALVES_AND_SINGLE:
-            return torch.float64
-        if not isinstance(value, torch.Tensor) or value.dtype not in HALVES_AND_SINGLE:
+        if isinstance(value, torch.dtype):
+            return DOUBLES.get(value, value)
+        if not isinstance(value, torch.Tensor) or value.dtype not in DOUBLES:
             return value
-        return value.double()
+        return value.to(DOUBLES[value.dtype])
 
     arguments = tree_map(widen, Mirror("neuron", "cpu")((tuple(args), dict(kwargs))))
     try:
-        return func(*arguments[0], **arguments[1]), arguments
+        return REFERENCES.get(func.name(), func)(*arguments[0], **arguments[1]), arguments
     except (RuntimeError, IndexError, ValueError):
         return ()
 
@@ -130,7 +124,8 @@ class CompareWithCpu(TorchDispatchMode):
         name, called_with = func.name(), describe(args, kwargs)
         found = self._comparison(func, args, kwargs)
         try:
-            expected, refusal = func(*cpu_args, **cpu_kwargs), None
+            reference = REFERENCES.get(name, func)
+            expected, refusal = reference(*cpu_args, **cpu_kwargs), None
         except (RuntimeError, IndexError, ValueError) as error:
             expected, refusal = None, error
         try:
@@ -148,8 +143,12 @@ class CompareWithCpu(TorchDispatchMode):
             self._fail(name, f"{called_with}: returned, and the CPU raised {refusal}")
             return actual
         self._note_operations(func)
-        found.compare(as_the_cpu(name, actual, expected), expected)
+        settle(func, args, kwargs, actual, expected)
+        found.compare(actual, expected)
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
+        if _is_not_unique(func):
+            results = Mirror(self.device, "cpu")(actual)
+            found.problems += invariants.problems(func._schema.name, cpu_args, results, expected)
         for problem in found.problems:
             self._fail(name, f"{called_with}: {problem}")
         self.passed[name] += int(not found.problems)
@@ -157,7 +156,7 @@ class CompareWithCpu(TorchDispatchMode):
         return actual
 
     def _comparison(self, func: Any, args: Any, kwargs: Any) -> AccurateComparison:
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags or _is_not_unique(func):
             return AccurateComparison(self.device, None)
         # An operator that writes to its arguments is computed anew on what they were.
         if func._schema.is_mutable:
@@ -185,6 +184,10 @@ class CompareWithCpu(TorchDispatchMode):
         self.failed.setdefault(name, []).append(" ".join(message.split()))
 
 
+def _is_not_unique(func: Any) -> bool:
+    return func._schema.name in invariants.CHECKS
+
+
 def has_program(func: Any) -> bool:
     """Whether an operator computes something on the device."""
     schema = func._schema
@@ -195,17 +198,6 @@ def has_program(func: Any) -> bool:
     if not (schema.returns or schema.is_mutable):
         return False
     return not schema.name.removeprefix("aten::").startswith(WITHOUT_PROGRAM)
-
-
-def as_the_cpu(name: str, actual: Any, expected: Any) -> Any:
-    """Results with saved statistics as the CPU keeps them."""
-    if name not in STATISTICS:
-        return actual
-    results = list(actual)
-    for i in STATISTICS[name]:
-        kept = expected[i]
-        results[i] = results[i].to(kept.dtype) if kept.numel() else kept.to(results[i].device)
-    return tuple(results)
 
 
 def describe(args: Any, kwargs: Any) -> str:

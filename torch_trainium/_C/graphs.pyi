@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,12 +11,12 @@ class GraphProgram:
         device: int,
         expectations: list[tuple[str, Any]],
         inputs: Sequence[int],
-        numbers: Sequence[int],
+        numbers: list[tuple[int, torch.dtype]],
         results: list[tuple[Any, int | None]],
         random_positions: int,
         workspace_bytes: int,
         nodes: list[tuple[Any, ...]],
-        run: Callable[..., int],
+        program: Any,
         checks: list[tuple[type[Exception], str]],
     ) -> None: ...
     def run(self, arguments: list[Any]) -> list[torch.Tensor] | None: ...

@@ -43,6 +43,22 @@ def refuse(module: GraphModule, name: str, options: Options, node: Node, why: st
     )
 
 
+def fail(module: GraphModule, name: str, line: str, options: Options, error: Exception) -> None:
+    """Warn that a graph runs eagerly because the compiler failed, or raise.
+
+    Raises:
+        GraphCompileError: options do not allow that.
+
+    """
+    path = save(module, name, options)
+    what = f"{name}, which starts at {line}, cannot be compiled: {error}. The graph is in {path}"
+    if options.fallback != "eager":
+        raise GraphCompileError(
+            f"{what}. To run it eagerly instead, options={{'fallback': 'eager'}}"
+        ) from error
+    warnings.warn(f"{what}. It runs eagerly", fallbacks.FallbackWarning, stacklevel=2)
+
+
 def save(module: GraphModule, name: str, options: Options) -> Path:
     """Write a graph to a file that a person can read."""
     folder = Path(options.debug_folder or tempfile.mkdtemp(prefix="torch_trainium_"))

@@ -15,7 +15,7 @@ from torch_trainium.compile.lower import NodeRefusedError
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece, partition
 from torch_trainium.compile.plan import Plan, plan
-from torch_trainium.compile.program_piece import ProgramPiece
+from torch_trainium.compile.program_piece import ProgramPiece, ProgramRefusedError
 
 _numbers = count()
 
@@ -53,7 +53,8 @@ class CompiledGraph:
         """Run the graph; takes its arguments out of the list.
 
         Raises:
-            GraphCompileError: an operator has no program, and nothing else is allowed.
+            GraphCompileError: an operator has no program, or the compiler fails, and nothing else
+                is allowed.
 
         """
         if self._plan is None:
@@ -67,7 +68,12 @@ class CompiledGraph:
             try:
                 values += self.pieces[position].run(given)
             except NodeRefusedError as refusal:
-                self._split(position, refusal)
+                self._refuse(refusal.node, str(refusal.__cause__))
+                self._run_eagerly(position, refusal.node)
+                continue
+            except ProgramRefusedError as refusal:
+                failures.fail(self.module, self.name, self.line, self.options, refusal)
+                self._run_eagerly(position)
                 continue
             for slot in step.dying:
                 values[slot] = None
@@ -92,12 +98,11 @@ class CompiledGraph:
             for piece in pieces
         ]
 
-    def _split(self, position: int, refusal: NodeRefusedError) -> None:
-        """Cut a piece that has not run around an operator that turned out to have no program."""
-        self._refuse(refusal.node, str(refusal.__cause__))
+    def _run_eagerly(self, position: int, node: Node | None = None) -> None:
+        """Cut a piece that has not run around a node, or run all of it operator by operator."""
         piece = self.pieces[position].piece
-        is_eager = self.options.fallback == "eager"
-        eager = piece.nodes if is_eager else (refusal.node, *self._eager_nodes())
+        is_whole = node is None or self.options.fallback == "eager"
+        eager = piece.nodes if is_whole else (node, *self._eager_nodes())
         self.pieces[position : position + 1] = self._made(partition(piece.nodes, eager))
         self._plan = plan(self.module, [runner.piece for runner in self.pieces])
 
@@ -113,11 +118,11 @@ def _is_refused(node: Node) -> bool:
     """Whether an operator on device tensors has no lowering, whatever its arguments are."""
     target = node.target
     return (
-        isinstance(target, torch._ops.OpOverload)
+        isinstance(target, torch._ops.OperatorBase)
         and any(t.device.type == nodes.DEVICE_TYPE for t in nodes.tensors_of(node))
         and nodes.place_of(node) is nodes.Place.EAGER
         and not nodes.is_transfer(node)
-        and not nodes.has_lowering(target)
+        and not (isinstance(target, torch._ops.OpOverload) and nodes.has_lowering(target))
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from torch_trainium.compile import higher_order, nodes
 from torch_trainium.compile.partition import Piece
@@ -84,6 +84,14 @@ class New:
 Output = New | View | Constant
 
 
+class Array(NamedTuple):
+    """A value of the program; what two nodes both give has one identity."""
+
+    identity: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class PieceProgram:
     """What to compile for a piece, and how to run it.
@@ -97,7 +105,7 @@ class PieceProgram:
         results: the tensors it makes or writes.
         outputs: what the piece's outputs are.
         checks: what the program's errors stand for, the first for error 1.
-        shapes: of each node with array results, their dtypes and shapes, for the cost model.
+        arrays_of: of each node, the arrays that it gives, for the cost model.
 
     """
 
@@ -109,7 +117,7 @@ class PieceProgram:
     results: tuple[Result, ...]
     outputs: tuple[Output, ...]
     checks: tuple[tuple[type[Exception], str], ...]
-    shapes: Mapping[Node, list[tuple[torch.dtype, tuple[int, ...]]]]
+    arrays_of: Mapping[Node, list[Array]]
 
 
 class NodeRefusedError(LoweringError):
@@ -282,7 +290,7 @@ class _Writer:
             tuple(result for result, _ in self.results),
             tuple(outputs),
             tuple(x.checks),
-            {node: _shapes(value) for node, value in self.env.items()},
+            {node: _arrays(value) for node, value in self.env.items()},
         )
 
 
@@ -376,7 +384,9 @@ def _kind(dtype: torch.dtype) -> type:
     return float if dtype.is_floating_point else int
 
 
-def _shapes(value: Any) -> list[tuple[torch.dtype, tuple[int, ...]]]:
-    found: list[tuple[torch.dtype, tuple[int, ...]]] = []
-    tree_map_only(Value, lambda v: found.append((v.dtype, v.shape)), value)
-    return found
+def _arrays(value: Any) -> list[Array]:
+    return [
+        Array(id(leaf), leaf.dtype, leaf.shape)
+        for leaf in tree_leaves(value)
+        if isinstance(leaf, Value)
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from torch_trainium.compile import nodes
 from torch_trainium.compile.partition import Piece
 
 
@@ -56,7 +57,8 @@ def plan(module: GraphModule, pieces: Sequence[Piece]) -> Plan:
     returned = graph.output_node().args[0]
     for result in returned if isinstance(returned, (list, tuple)) else (returned,):
         if isinstance(result, Node):
-            results.append(result)
+            # What a write gives is the input it writes to.
+            results.append(result.all_input_nodes[0] if nodes.is_write(result) else result)
         else:
             results.append(first_constant + len(constants))
             constants.append(result)

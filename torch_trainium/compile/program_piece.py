@@ -18,6 +18,7 @@ from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece
 from torch_trainium.compile.sizes import Sizes
 from torch_trainium.engines import programs
+from torch_trainium.engines.engine import Program
 from torch_trainium.hardware import costs
 from torch_trainium.lowering.numbers import RANDOM_WORDS
 from torch_trainium.lowering.windows import Window
@@ -77,6 +78,7 @@ class ProgramPiece:
 
         Raises:
             NodeRefusedError: a node cannot be expressed as a program; nothing has run.
+            ProgramRefusedError: the compiler fails; nothing has run.
 
         """
         outputs = self._run_known(arguments)
@@ -95,20 +97,19 @@ class ProgramPiece:
 
     def _run_known(self, arguments: list[Any]) -> list[Any] | None:
         """The outputs of a program that is there; None where none was compiled for such inputs."""
-        programs = self.programs
-        for i in range(len(programs) - 1, -1, -1):
-            compiled = programs[i]
+        for compiled in reversed(self.programs):
             made = compiled.graph_program.run(arguments)
-            if made is not None:
-                if i != len(programs) - 1:
-                    programs.append(programs.pop(i))
-                return compiled.assemble(arguments, made)
+            if made is None:
+                continue
+            if compiled is not self.programs[-1]:
+                # A list of its own: other threads may be reading the old one.
+                self.programs = [p for p in self.programs if p is not compiled] + [compiled]
+            return compiled.assemble(arguments, made)
         return None
 
     def _keep(self, compiled: Compiled) -> None:
         self.compiles += 1
-        self.programs.append(compiled)
-        del self.programs[: -self._options.max_programs]
+        self.programs = [*self.programs, compiled][-self._options.max_programs :]
         if self.compiles % STORM == 0 and len(self.programs) > 1:
             newer, older = self.programs[-1].inputs, self.programs[-2].inputs
             failures.warn_of_recompiles(
@@ -121,34 +122,40 @@ class ProgramPiece:
         sizes = Sizes(zip(self.piece.inputs, arguments, strict=True))
         written = lower.lower(self.piece, described, sizes.strides)
         cost = costing.cost_program(self.piece, written)
-        run: Callable[..., int] = _nothing_to_run
-        workspace_bytes = 0
+        capsule, workspace_bytes = None, 0
         if written.module is not None:
-            known = programs.program_cache()
-            program = known.get(written.module, written.signature, self.name)
-            run, workspace_bytes = program.run, program.workspace_bytes()
+            program = _found(written, self.name)
+            capsule, workspace_bytes = program.capsule(), program.workspace_bytes()
         graph_program = _C.graphs.GraphProgram(
             name=self.name,
             device=self._device,
             expectations=list(map(_expectation, described)),
             inputs=written.arrays,
             numbers=[
-                n.sources[0] if n.sources else -1 - _WORDS.index(n.function)
+                (n.sources[0] if n.sources else -1 - _WORDS.index(n.function), n.dtype)
                 for n in written.numbers
             ],
             results=[(_layout(r.window), r.written) for r in written.results],
             random_positions=written.positions,
             workspace_bytes=workspace_bytes,
             nodes=cost.descriptions(),
-            run=run,
+            program=capsule,
             checks=list(written.checks),
         )
         seconds = time.perf_counter() - start
         return Compiled(described, graph_program, _assembly(written), cost, seconds)
 
 
-def _nothing_to_run(inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int]) -> int:
-    return 0
+class ProgramRefusedError(RuntimeError):
+    """The compiler does not take a program that the lowerings have written."""
+
+
+def _found(written: PieceProgram, name: str) -> Program:
+    assert written.module is not None
+    try:
+        return programs.program_cache().get(written.module, written.signature, name).program
+    except RuntimeError as error:
+        raise ProgramRefusedError(str(error)) from error
 
 
 def _expectation(given: Input) -> tuple[str, Any]:

@@ -12,6 +12,7 @@ import torch
 
 from torch_trainium import _C
 from torch_trainium.eager import calls, data_dependent, fallbacks
+from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import LoweringError
 
 
@@ -41,6 +42,7 @@ def set_eager_mode(mode: EagerMode | str) -> None:
 
     Raises:
         ValueError: there is no such mode.
+        CompilerUnavailableError: there is no compiler for the device.
 
     """
     global _mode, _composites
@@ -54,6 +56,8 @@ def set_eager_mode(mode: EagerMode | str) -> None:
     if mode is EagerMode.COMPILED:
         _composites = data_dependent.register_kernels()
     _mode = mode
+    if mode is EagerMode.COMPILED:
+        program_cache()  # where there is no compiler, this says so
 
 
 @contextmanager
@@ -67,23 +71,24 @@ def eager_mode_is(mode: EagerMode | str) -> Iterator[None]:
         set_eager_mode(before)
 
 
-def _programs_of(name: str) -> Callable[[Sequence[Any]], Callable[[], Any] | None]:
+def _programs_of(name: str) -> tuple[Callable[[Sequence[Any]], Any], list[bool]]:
+    """What prepares an operator's calls, and of each argument whether it takes numbers at run."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
     try:
-        prepare = calls.operator(found).prepare
+        operator = calls.operator(found)
     except LoweringError as refusal:  # whatever its arguments are
-        return partial(_refuse, name, refusal)
+        return partial(_refuse, name, refusal), []
 
-    def prepared(arguments: Sequence[Any]) -> Callable[[], Any] | None:
+    def prepared(arguments: Sequence[Any]) -> calls.PreparedCall | None:
         try:
-            return prepare(arguments)
+            return operator.prepare(arguments)
         except LoweringError as refusal:
             _refuse(name, refusal, arguments)
             return None
 
-    return prepared
+    return prepared, operator.takes_numbers
 
 
 def _refuse(name: str, refusal: LoweringError, arguments: Sequence[Any]) -> None:

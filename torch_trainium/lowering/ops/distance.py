@@ -64,6 +64,8 @@ def cdist(x: Builder, a: Value, b: Value, p: float, compute_mode: int | None) ->
 @lower(aten._cdist_backward, static=("p",))
 def cdist_backward(x: Builder, grad: Value, a: Value, b: Value, p: float, norm: Value) -> Value:
     difference = _differences(x, a, b)
+    if not difference.size:
+        return x.constant(0, a.dtype, a.shape)  # not even broadcast
     slope = _norm_gradient(x, grad, difference, norm, p)
     return x.sum(slope, [slope.rank - 2])
 
