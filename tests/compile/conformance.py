@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -33,7 +33,7 @@ SAMPLES = 3
 
 @cache
 def operators() -> dict[str, OpInfo]:
-    return {op.full_name: op for op in op_db}
+    return {op.full_name: op for op in invocations.op_db}
 
 
 def run(max_samples: int, case: Case, result: Result) -> None:
@@ -97,6 +97,8 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds a case may take")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    # It seeds inside of the operator, which Dynamo does not trace; `outcome` seeds before.
+    invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
     torch._dynamo.config.capture_scalar_outputs = True
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
     names = [
