@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch_trainium.eager import calls
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
-from torch_trainium.lowering.emitted import operations_of
+from torch_trainium.lowering.emitted import tokens_of
+from torch_trainium.lowering.proofs import DIFFERS, Proofs
 
 NATIVE = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set_", "lift_fresh")
 
@@ -41,6 +42,10 @@ def on_the_cpu() -> Iterator[None]:
         calls.numbers_on_cpu = True
 
 
+# Programs, which live as long as the process, that some case has noted.
+_noted: set[int] = set()
+
+
 class CompareWithCompiled(TorchDispatchMode):
     """Gives the CPU's results, and notes where the program's differ.
 
@@ -48,7 +53,7 @@ class CompareWithCompiled(TorchDispatchMode):
         passed: how many calls of each overload agreed.
         failed: what was wrong with the others.
         unsupported: why an overload has no program.
-        operations: the StableHLO operations of each functional overload's programs.
+        proofs: what programs consisted of, or why there was none, by functional overload.
 
     """
 
@@ -57,8 +62,7 @@ class CompareWithCompiled(TorchDispatchMode):
         self.passed: Counter[str] = Counter()
         self.failed: dict[str, list[str]] = {}
         self.unsupported: dict[str, str] = {}
-        self.operations: dict[str, set[str]] = {}
-        self._seen: set[int] = set()
+        self.proofs = Proofs()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -75,7 +79,7 @@ class CompareWithCompiled(TorchDispatchMode):
         try:
             with on_the_cpu():
                 actual = calls.call(func, *copied_args, **copied_kwargs)
-            self._note_operations(func)
+            self._note_program(func, args, kwargs, actual)
             if error is not None:
                 self._fail(name, args, kwargs, f"returned, and the CPU raised {error}")
             else:
@@ -85,7 +89,9 @@ class CompareWithCompiled(TorchDispatchMode):
         except LoweringError as unsupported:
             if error is None:
                 self.unsupported.setdefault(name, f"{unsupported} ({describe(args, kwargs)})")
+                self._note_problem(func, args, kwargs, expected, str(unsupported))
         except AssertionError as difference:
+            self._note_problem(func, args, kwargs, expected, DIFFERS)
             self._fail(name, args, kwargs, " ".join(str(difference).split()))
         except Exception as raised:  # noqa: BLE001 - whatever the program does wrong is a finding
             if error is None:
@@ -108,16 +114,41 @@ class CompareWithCompiled(TorchDispatchMode):
                 given = [s for n, s in zip(got.shape, got.stride(), strict=True) if n > 1]
                 assert given == strides, f"strides {given}, not {strides}"
 
-    def _note_operations(self, func: Any) -> None:
-        functional = dispatch.functional_form(func) or func
-        used = self.operations.setdefault(registry.qualified_name(functional), set())
+    def _note_program(self, func: Any, args: Any, kwargs: Any, results: Any) -> None:
+        tensors = tensors_of(func, args, kwargs, results)
+        is_trivial = tensors[0].dim() == 0 or not all(t.numel() for t in tensors)
         for entry in calls.operator(func).entries.values():
-            if id(entry) not in self._seen and entry.plan.module is not None:
-                self._seen.add(id(entry))
-                used |= operations_of(entry.plan.module)
+            if id(entry) in _noted:
+                continue
+            _noted.add(id(entry))
+            module = entry.plan.module
+            self.proofs.record(
+                functional_name(func),
+                [t.dtype for t in tensors],
+                tokens_of(module) if module is not None else (),
+                is_trivial=is_trivial or module is None,
+            )
+
+    def _note_problem(self, func: Any, args: Any, kwargs: Any, results: Any, problem: str) -> None:
+        tensors = [t.dtype for t in tensors_of(func, args, kwargs, results)]
+        self.proofs.record_problem(functional_name(func), tensors, problem)
 
     def _fail(self, name: str, args: Any, kwargs: Any, message: str) -> None:
         self.failed.setdefault(name, []).append(f"{describe(args, kwargs)}: {message}")
+
+
+def functional_name(func: Any) -> str:
+    """The overload that proofs of this one are kept under."""
+    functional = None
+    with suppress(LoweringError):
+        functional = dispatch.functional_form(func)
+    return registry.qualified_name(functional or func)
+
+
+def tensors_of(func: Any, args: Any, kwargs: Any, results: Any) -> list[torch.Tensor]:
+    """A call's tensors: arguments as the schema orders them, then results."""
+    bound = list(dispatch.bind(func, args, kwargs).values())
+    return [t for t in tree_leaves((bound, results)) if isinstance(t, torch.Tensor)]
 
 
 def as_the_cpu(name: str, actual: Any, expected: Any) -> Any:

@@ -13,7 +13,6 @@ import json
 import sys
 import warnings
 from collections import Counter
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,9 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.conformance.case import Case, Result, Skip
 from tests.conformance.pool import run_cases
-from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering import proofs, registry
 
 from .compare import CompareWithCompiled
-
-DATA = Path(__file__).resolve().parents[2] / "torch_trainium" / "lowering" / "data"
 
 DTYPES = ("float32",)
 
@@ -72,7 +68,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
             "passed": mode.passed,
             "failed": {k: len(v) for k, v in mode.failed.items()},
             "unsupported": mode.unsupported,
-            "operations": {name: sorted(used) for name, used in mode.operations.items()},
+            "proofs": mode.proofs.to_json(),
         }
     )
 
@@ -118,7 +114,7 @@ def main() -> int:
     cases = [Case("lowering", name, "op", dtype) for name in names for dtype in options.dtypes]
     totals: dict[str, Counter[str]] = {}
     results = []
-    proofs: dict[str, list[str] | str] = {}
+    found_proofs = proofs.Proofs()
     runner = partial(run, options.samples)
     for result in run_cases(cases, runner, jobs=options.jobs, chunk_size=8):
         results.append(result)
@@ -127,7 +123,7 @@ def main() -> int:
                 print(f"{result.case.name} {result.case.dtype}: {failure}", flush=True)
         if result.reason.startswith("{"):
             found = json.loads(result.reason)
-            merge_proofs(proofs, found)
+            found_proofs.merge(proofs.from_json(found["proofs"]))
             for status in ("passed", "failed", "unsupported"):
                 overloads = found[status]
                 for overload in overloads:
@@ -141,23 +137,10 @@ def main() -> int:
     if options.json is not None:
         options.json.write_text(json.dumps([result.to_json() for result in results]))
     if options.write_table:
-        text = json.dumps(proofs, indent=0, sort_keys=True)
-        (DATA / "emitted.json").write_text(text + "\n", encoding="utf-8")
+        known = proofs.read()
+        known.replace(found_proofs)
+        proofs.write(known)
     return 1 if failing or missing else 0
-
-
-def merge_proofs(proofs: dict[str, list[str] | str], found: dict[str, Any]) -> None:
-    """Add one case's findings, by functional overload: operations used, or why there are none."""
-    for name, used in found["operations"].items():
-        known = proofs.get(name, [])
-        if not isinstance(known, str):
-            proofs[name] = sorted({*known, *used})
-    for name, problem in found["unsupported"].items():
-        packet, _, overload = name.removeprefix("aten::").partition(".")
-        found_overload = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        with suppress(LoweringError):
-            found_overload = dispatch.functional_form(found_overload) or found_overload
-        proofs[registry.qualified_name(found_overload)] = problem.partition(" (")[0]
 
 
 if __name__ == "__main__":
