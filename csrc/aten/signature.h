@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,15 +23,20 @@ struct Signature {
   OperatorRecord& record;
   CpuOperands cpu_operands;
   NondeterminismCheck is_nondeterministic;
-  bool is_foreach;  // and has a kernel that takes tensor by tensor
+  bool is_foreach;         // and has a kernel that takes tensor by tensor
+  bool is_sized_by_masks;  // where its second operand, indices, has some
   size_t arguments;
   size_t returns;
   std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
   std::vector<bool> is_written;       // per operand
   std::vector<int> returned_operand;  // per return: the operand it is, or kNewResult
+  std::optional<size_t> dtype;        // the argument that names a dtype to compute or return
   bool returns_values = false;        // numbers that the host waits for
 
   explicit Signature(const c10::OperatorHandle& op);
+
+  // What a call's arguments say for it.
+  std::optional<c10::ScalarType> dtype_in(c10::ArrayRef<c10::IValue> given) const;
 };
 
 // "aten::add.Tensor"
@@ -44,6 +50,9 @@ bool returns_views(const c10::FunctionSchema& schema);
 
 // Raises where the operator is nondeterministic and the user asked for none of those.
 void alert_if_nondeterministic(const Signature& signature, c10::ArrayRef<c10::IValue> arguments);
+
+// Why this use of an operator has no program although others have; null where that is not known.
+const char* refused_use(const Signature& signature, c10::ArrayRef<c10::IValue> operands);
 
 // Counts a call, and shows it to whoever asked to see calls.
 void note_boxed_call(const Signature& signature, c10::ArrayRef<c10::IValue> operands);

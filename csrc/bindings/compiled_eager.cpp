@@ -10,6 +10,7 @@
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -110,13 +111,13 @@ py::object as_object(const c10::IValue& value, const c10::Type& type) {
 }
 
 // The programs of an operator are a Python function of the list of its arguments
-// that returns a prepared call or None.
+// that returns a prepared call, or the text of why there is none.
 class PythonPrograms final : public OperatorPrograms {
  public:
   PythonPrograms(const c10::OperatorHandle& op, py::object prepare)
       : schema_(op.schema()), prepare_(std::move(prepare)) {}
 
-  std::unique_ptr<PreparedCall> prepare(const Stack& stack) override {
+  std::unique_ptr<PreparedCall> prepare(const Stack& stack, std::string& refusal) override {
     const py::gil_scoped_acquire gil;
     const size_t count = schema_.arguments().size();
     py::list arguments(count);
@@ -130,7 +131,10 @@ class PythonPrograms final : public OperatorPrograms {
     } catch (py::error_already_set& error) {
       rethrow(error);
     }
-    if (prepared.is_none()) return nullptr;
+    if (py::isinstance<py::str>(prepared)) {
+      refusal = py::cast<std::string>(prepared);
+      return nullptr;
+    }
     return std::make_unique<PythonCall>(schema_, std::move(prepared));
   }
 

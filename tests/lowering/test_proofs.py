@@ -74,3 +74,17 @@ def test_a_check_beside_the_operator_database_does_not_take_its_place():
     found.record("aten::add", [F32], {"add"})
     found.record("aten::add", [F16], {"add"}, check="fusion")
     assert found.check_of("aten::add") == proofs.OPERATOR_DATABASE
+
+
+def test_another_check_only_supplements():
+    known, device = Proofs(), Proofs()
+    known.record("aten::fill", [F32], {"constant"})
+    device.record("aten::fill", [F32], {"broadcast_in_dim"}, check="device")
+    device.record("aten::fill", [F16], {"broadcast_in_dim"}, check="device")
+    device.record("aten::zero", [F32], {"constant"}, check="device")
+    for _ in range(2):
+        known.supplement(device)
+    assert known.of("aten::fill")[F32].always == {"constant"}
+    assert known.of("aten::fill")[F16].always == {"broadcast_in_dim"}
+    assert known.check_of("aten::fill") == proofs.OPERATOR_DATABASE
+    assert known.check_of("aten::zero") == "device"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
 
 from torch_trainium import _C
-from torch_trainium.eager import calls, fallbacks
+from torch_trainium.eager import calls
 from torch_trainium.errors import LoweringError
 
 
@@ -59,24 +58,21 @@ def eager_mode_is(mode: EagerMode | str) -> Iterator[None]:
         set_eager_mode(before)
 
 
-def _programs_of(name: str) -> Callable[[Sequence[Any]], Callable[[], Any] | None]:
+def _programs_of(name: str) -> Callable[[Sequence[Any]], Callable[[], Any] | str]:
+    """What prepares calls of an overload, or says why they have no program."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
     try:
         prepare = calls.operator(found).prepare
     except LoweringError as refusal:  # whatever its arguments are
-        return partial(_refuse, name, refusal)
+        reason = str(refusal)
+        return lambda arguments: reason
 
-    def prepared(arguments: Sequence[Any]) -> Callable[[], Any] | None:
+    def prepared(arguments: Sequence[Any]) -> Callable[[], Any] | str:
         try:
             return prepare(arguments)
         except LoweringError as refusal:
-            _refuse(name, refusal, arguments)
-            return None
+            return str(refusal)
 
     return prepared
-
-
-def _refuse(name: str, refusal: LoweringError, arguments: Sequence[Any]) -> None:
-    fallbacks.fall_back(name, refusal)

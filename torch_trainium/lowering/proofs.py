@@ -141,6 +141,15 @@ class Proofs:
             self._by_dtype.setdefault(overload, {}).update(by_dtype)
             self._check[overload] = other._check[overload]
 
+    def supplement(self, other: Proofs) -> None:
+        """Add newer findings of another check, where this has none of its own."""
+        for overload, by_dtype in other._by_dtype.items():
+            known = self._by_dtype.setdefault(overload, {})
+            check = self._check.setdefault(overload, other._check[overload])
+            for dtype, proof in by_dtype.items():
+                if dtype not in known or check == other._check[overload]:
+                    known[dtype] = proof
+
     def _add(self, overload: str, dtype: str, proof: Proof, check: str) -> None:
         known = self._by_dtype.setdefault(overload, {})
         known[dtype] = known[dtype].merged(proof) if dtype in known else proof

@@ -147,9 +147,10 @@ def _row(name: str, overload: torch._ops.OpOverload) -> Row:
         return Row(name, "storage")
     if overload.is_view or torch.Tag.inplace_view in overload.tags:
         return Row(name, "view")
+    keys = torch._C.DispatchKey
     is_composite = overload.has_kernel_for_dispatch_key(
-        torch._C.DispatchKey.CompositeImplicitAutograd
-    )
+        keys.CompositeImplicitAutograd
+    ) and not overload.has_kernel_for_dispatch_key(keys.CPU)
     if is_composite and not registry.find(overload):
         return Row(name, "composite")
     functional = None

@@ -48,8 +48,8 @@ def _document() -> Iterator[str]:
     for dtype in dtypes.ELEMENT_TYPES:
         refusals = [legality.rules(target).dtype_refusal(dtype) for target in legality.TARGETS]
         if any(refusals):
-            states = " | ".join(str(refusal or "exists") for refusal in refusals)
-            yield f"| {str(dtype).removeprefix('torch.')} | {states} |"
+            cells = " | ".join(str(refusal or "exists") for refusal in refusals)
+            yield f"| {str(dtype).removeprefix('torch.')} | {cells} |"
     score = table.score()
     yield ""
     yield (
@@ -93,15 +93,16 @@ def _share(part: int, total: int) -> str:
 def _rows() -> Iterator[str]:
     """The lines of the classification, which csrc/aten/classification.cpp reads.
 
-    Each holds, between tabs, an overload; the dtypes it is native for on each target, "*" for all;
-    and why it is not for others. Overloads that are not listed are fallbacks.
+    Each but the first holds, between tabs, an overload; the dtypes it is native for on each
+    target, "*" for all; and why it is not for others. Overloads that are not listed are fallbacks.
     A first field "@float64" stands for the dtype itself.
     """
+    yield "\t".join(["overload", *legality.TARGETS, "reason"])
     for dtype in dtypes.ELEMENT_TYPES:
         refusals = [legality.rules(target).dtype_refusal(dtype) for target in legality.TARGETS]
-        states = ["" if refusal else "*" for refusal in refusals]
+        exists = ["" if refusal else "*" for refusal in refusals]
         reason = next((str(refusal) for refusal in refusals if refusal), "")
-        yield "\t".join([f"@{str(dtype).removeprefix('torch.')}", *states, reason])
+        yield "\t".join([f"@{str(dtype).removeprefix('torch.')}", *exists, reason])
     for row in table.rows():
         if row.kind != "operator":
             yield "\t".join([row.name, *("*" for _ in legality.TARGETS), ""])
