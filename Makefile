@@ -105,7 +105,7 @@ accuracy: setup
 
 conformance-lowering: setup
 	@$(call say,Running every operator as a compiled program)
-	$(PY) -m tests.lowering.conformance --jobs 2 --write-table
+	$(PY) -m tests.lowering.conformance --jobs 2 --write
 	$(PY) -m torch_trainium.lowering --write
 
 lint: $(VENV)/.packages

@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "aten/fallback.h"
 #include "aten/host_engine.h"
 #include "aten/operator_traits.h"
 #include "aten/signature.h"
@@ -61,10 +60,6 @@ void run_on_host(const Signature& signature, const c10::OperatorHandle& op, Stac
     }
     op.redispatchBoxed(c10::DispatchKeySet(), stack);  // the composite kernel
     return;
-  }
-  std::optional<RefusedProgram> refused;
-  if (const char* reason = refused_use(signature, operands)) {
-    refused.emplace(signature.record, reason);
   }
   HostCall call(signature.record, device, signature.cpu_operands);
   for (size_t i = 0; i < operands.size(); ++i) {

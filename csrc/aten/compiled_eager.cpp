@@ -96,7 +96,6 @@ c10::IValue on_device(const Signature& signature, const c10::IValue& operand, bo
 // Whether the host computes a call in either mode.
 bool falls_back(const Signature& signature, c10::ArrayRef<c10::IValue> operands,
                 c10::ArrayRef<c10::IValue> arguments) {
-  if (refused_use(signature, operands) != nullptr) return true;
   CallDtypes dtypes;
   for (const c10::IValue& operand : operands) {
     for_each_tensor(operand, [&](const at::Tensor& tensor) {

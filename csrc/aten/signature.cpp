@@ -33,9 +33,6 @@ Signature::Signature(const c10::OperatorHandle& op)
       is_nondeterministic(nondeterminism_check(record.name)),
       is_foreach(record.name.rfind("aten::_foreach_", 0) == 0 &&
                  op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)),
-      is_sized_by_masks(record.name == "aten::index.Tensor" ||
-                        record.name == "aten::index.Tensor_out" ||
-                        record.name == "aten::_unsafe_index.Tensor"),
       arguments(op.schema().arguments().size()),
       returns(op.schema().returns().size()) {
   const c10::FunctionSchema& schema = op.schema();
@@ -81,19 +78,6 @@ void alert_if_nondeterministic(const Signature& signature, c10::ArrayRef<c10::IV
       at::globalContext().deterministicAlgorithms() && signature.is_nondeterministic(arguments)) {
     at::globalContext().alertNotDeterministic(signature.record.name + " on neuron");
   }
-}
-
-const char* refused_use(const Signature& signature, c10::ArrayRef<c10::IValue> operands) {
-  if (C10_LIKELY(!signature.is_sized_by_masks)) return nullptr;
-  bool has_masks = false;
-  for_each_tensor(operands[1], [&](const at::Tensor& index) {
-    has_masks =
-        has_masks ||
-        (index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte));
-  });
-  return has_masks ? "how many elements a boolean mask chooses is known only when it runs; use "
-                     "torch.where, or integer indices"
-                   : nullptr;
 }
 
 void note_boxed_call(const Signature& signature, c10::ArrayRef<c10::IValue> operands) {

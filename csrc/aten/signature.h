@@ -23,8 +23,7 @@ struct Signature {
   OperatorRecord& record;
   CpuOperands cpu_operands;
   NondeterminismCheck is_nondeterministic;
-  bool is_foreach;         // and has a kernel that takes tensor by tensor
-  bool is_sized_by_masks;  // where its second operand, indices, has some
+  bool is_foreach;  // and has a kernel that takes tensor by tensor
   size_t arguments;
   size_t returns;
   std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
@@ -50,9 +49,6 @@ bool returns_views(const c10::FunctionSchema& schema);
 
 // Raises where the operator is nondeterministic and the user asked for none of those.
 void alert_if_nondeterministic(const Signature& signature, c10::ArrayRef<c10::IValue> arguments);
-
-// Why this use of an operator has no program although others have; null where that is not known.
-const char* refused_use(const Signature& signature, c10::ArrayRef<c10::IValue> operands);
 
 // Counts a call, and shows it to whoever asked to see calls.
 void note_boxed_call(const Signature& signature, c10::ArrayRef<c10::IValue> operands);

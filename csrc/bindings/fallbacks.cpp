@@ -41,6 +41,13 @@ py::dict totals() {
   return by_operator;
 }
 
+bool falls_back(const std::string& name, const at::Tensor& first) {
+  CallDtypes dtypes;
+  dtypes.add_tensor(*first.unsafeGetTensorImpl());
+  const OperatorRecord& record = operator_record(name);
+  return dtypes.fall_back(record) && !dtypes.reason(record).empty();
+}
+
 }  // namespace
 
 void bind_fallbacks(py::module_& parent) {
@@ -61,6 +68,7 @@ void bind_fallbacks(py::module_& parent) {
   m.def("set_voices", [](py::object warn, py::object raise) {
     set_fallback_voices({voice(std::move(warn)), voice(std::move(raise))});
   });
+  m.def("falls_back", &falls_back);
   m.def("totals", &totals);
   m.def("reset_totals", &reset_fallback_totals);
   m.def("set_native_means_expressible", &set_native_means_expressible);

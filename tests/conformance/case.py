@@ -44,7 +44,10 @@ class Skip(Exception):
 
 @dataclass
 class Result:
-    """The outcome of a case: its samples, what went wrong in them, and whether all bits agreed."""
+    """The outcome of a case: its samples, what went wrong in them, and whether all bits agreed.
+
+    `findings` is whatever else a suite wants to know of it, as JSON has it.
+    """
 
     case: Case
     status: Status = Status.PASSED
@@ -52,6 +55,7 @@ class Result:
     failures: list[str] = field(default_factory=list)
     bit_equal: bool = True
     reason: str = ""
+    findings: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
     def fail(self, message: str) -> None:

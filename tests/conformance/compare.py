@@ -113,8 +113,7 @@ class Comparison:
             self._differ(where, "another conjugate or negative bit")
         if not self.values or expected.device.type == "meta":
             return
-        left = actual.detach().cpu().resolve_conj().resolve_neg()
-        right = expected.detach().resolve_conj().resolve_neg()
+        left, right = _plain(actual.detach().cpu()), _plain(expected.detach())
         if same_bits(left, right):
             return
         self.bit_equal = False
@@ -123,7 +122,19 @@ class Comparison:
         try:
             torch.testing.assert_close(left, right, equal_nan=True, check_stride=False)
         except AssertionError as error:
-            self.problems.append(f"{where}: {' '.join(str(error).split())}")
+            self._not_close(left, right, where, " ".join(str(error).split()))
+
+    def _not_close(
+        self, actual: torch.Tensor, expected: torch.Tensor, where: str, message: str
+    ) -> None:
+        """Two CPU tensors of one dtype and shape are not close: a problem, unless overridden."""
+        self.problems.append(f"{where}: {message}")
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in memory, with nothing left to do lazily."""
+    tensor = tensor.clone() if tensor._is_zerotensor() else tensor
+    return tensor.resolve_conj().resolve_neg()
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:

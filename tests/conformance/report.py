@@ -43,8 +43,8 @@ def render(results: Sequence[Result], device: str, *, cases: int | None = None) 
         _head(results, device, cases or len(results)),
         _totals(results),
         _by_dtype(results),
-        _listed("Expected failures", [r for r in results if r.status is Status.EXPECTED]),
-        _listed("Failures", [r for r in results if r.status in FAILURES]),
+        listed("Expected failures", [r for r in results if r.status is Status.EXPECTED]),
+        listed("Failures", [r for r in results if r.status in FAILURES]),
         _skips([result for result in results if result.status is Status.SKIPPED]),
         _operators([result for result in results if result.case.suite == "ops"]),
         _grid("Modules", [result for result in results if result.case.suite == "modules"]),
@@ -80,7 +80,7 @@ def _count(results: Iterable[Result], status: Status) -> int:
     return sum(result.status is status for result in results)
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -108,17 +108,17 @@ def _totals(results: Sequence[Result]) -> str:
     groups = _groups(results, "suite", "check")
     rows: list[list[object]] = [[*key, *_counts(groups[key])] for key in sorted(groups)]
     rows.append(["all", "", *_counts(results)])
-    return "## By check\n\n" + _table(header, rows)
+    return "## By check\n\n" + table(header, rows)
 
 
 def _by_dtype(results: Sequence[Result]) -> str:
     groups = _groups(results, "dtype")
     header = ["dtype", *map(str, _COLUMNS), "bit-equal", "samples"]
     ordered = [key for key in _DTYPES if (key,) in groups]
-    return "## By dtype\n\n" + _table(header, [[k, *_counts(groups[(k,)])] for k in ordered])
+    return "## By dtype\n\n" + table(header, [[k, *_counts(groups[(k,)])] for k in ordered])
 
 
-def _listed(title: str, results: Sequence[Result]) -> str:
+def listed(title: str, results: Sequence[Result]) -> str:
     """Cases that share a reason or a first message, together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for result in results:
@@ -128,7 +128,7 @@ def _listed(title: str, results: Sequence[Result]) -> str:
         return f"## {title}\n\nNone.\n"
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     rows = [[len(ids), "<br>".join(f"`{i}`" for i in ids), reason] for reason, ids in ordered]
-    return f"## {title}\n\n" + _table(["cases", "which", "reason"], rows)
+    return f"## {title}\n\n" + table(["cases", "which", "reason"], rows)
 
 
 def _first_line(reason: str) -> str:
@@ -138,7 +138,7 @@ def _first_line(reason: str) -> str:
 def _skips(results: Sequence[Result]) -> str:
     reasons = Counter(re.sub(r"\d+", "N", _first_line(result.reason)) for result in results)
     rows = [[count, reason.replace("|", "\\|")] for reason, count in reasons.most_common()]
-    return "## Skipped\n\n" + _table(["cases", "reason"], rows)
+    return "## Skipped\n\n" + table(["cases", "reason"], rows)
 
 
 def _mark(result: Result, text: str) -> str:
@@ -167,7 +167,7 @@ def _operators(results: Sequence[Result]) -> str:
         "## Operators\n\n"
         f"A letter is a check that passes in that dtype: {legend}.\n"
         "In italics: fails as expected. Bold with `!`: fails. Skipped checks are left out.\n\n"
-        + _table(["operator", *(_DTYPES[dtype] for dtype in dtypes)], rows)
+        + table(["operator", *(_DTYPES[dtype] for dtype in dtypes)], rows)
     )
 
 
@@ -198,7 +198,7 @@ def _grid(title: str, results: Sequence[Result]) -> str:
     for (name,), group in _groups(results, "name").items():
         cells = _groups(group, "check")
         rows.append([f"`{name}`", *(_dtype_list(cells.get((check,), [])) for check in checks)])
-    return f"## {title}\n\n" + _table(["name", *checks], rows)
+    return f"## {title}\n\n" + table(["name", *checks], rows)
 
 
 def _dtype_list(results: Sequence[Result]) -> str:
@@ -208,7 +208,7 @@ def _dtype_list(results: Sequence[Result]) -> str:
 def _behaviour(results: Sequence[Result]) -> str:
     if not results:
         return ""
-    return "## Behaviour\n\n" + _table(["feature", "cases"], _behaviour_rows(results))
+    return "## Behaviour\n\n" + table(["feature", "cases"], _behaviour_rows(results))
 
 
 def _behaviour_rows(results: Sequence[Result]) -> Iterator[Sequence[str]]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,13 +20,10 @@ from torch_trainium import eager
 from torch_trainium.eager import calls
 from torch_trainium.errors import FallbackError
 from torch_trainium.lowering import proofs
-from torch_trainium.lowering.emitted import tokens_of
-from torch_trainium.lowering.program import Call, OperatorProgram, map_tensors
-from torch_trainium.lowering.proofs import DIFFERS, Proofs
-from torch_trainium.lowering.windows import Window
+from torch_trainium.lowering.proofs import Proofs
 from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
-from .compare import functional_name
+from .programs import noted_programs, record_program
 
 CHECK = "device"
 HALVES = (torch.bfloat16, torch.float16)
@@ -159,61 +155,20 @@ def run(case: Case, dtype: torch.dtype) -> tuple[str, Proofs]:
         torch.neuron.fallback_is("error"),
         noted_programs() as programs,
     ):
+        calls.operator.cache_clear()  # so that all programs of the case are made here
         torch.manual_seed(1)
         try:
             actual = case(dtype)
         except (FallbackError, RuntimeError) as error:
-            return str(error), proofs_of(programs)
+            return str(error), Proofs()
     try:
         torch.testing.assert_close(actual, expected, equal_nan=True)
     except AssertionError as difference:
-        return " ".join(str(difference).split()), proofs_of(programs, DIFFERS)
-    return "", proofs_of(programs)
-
-
-@contextmanager
-def noted_programs() -> Iterator[list[tuple[Call, OperatorProgram]]]:
-    """Every program that is compiled within the block, with the call it is for."""
-    noted: list[tuple[Call, OperatorProgram]] = []
-    compile_call = calls._compile
-
-    def compile_and_note(call: Call) -> Any:
-        entry = compile_call(call)
-        noted.append((call, entry.plan))
-        return entry
-
-    calls._compile = compile_and_note
-    calls.operator.cache_clear()  # so that all programs of the block are compiled in it
-    try:
-        yield noted
-    finally:
-        calls._compile = compile_call
-
-
-def proofs_of(programs: list[tuple[Call, OperatorProgram]], problem: str = "") -> Proofs:
+        return " ".join(str(difference).split()), Proofs()
     found = Proofs()
-    for call, plan in programs:
-        windows = windows_of(call)
-        windows += [result.window for result in plan.results if result.written is None]
-        name, dtypes = functional_name(call.overload), [window.dtype for window in windows]
-        found.record(
-            name,
-            dtypes,
-            tokens_of(plan.module) if plan.module is not None else (),
-            is_trivial=plan.module is None or not all(window.size for window in windows),
-            check=CHECK,
-        )
-        if problem:
-            found.record_problem(name, dtypes, problem, check=CHECK)
-    return found
-
-
-def windows_of(call: Call) -> list[Window]:
-    """Its tensors, as the schema orders them."""
-    windows: list[Window] = []
-    for argument in call.arguments.values():
-        map_tensors(argument, lambda tensor: windows.append(tensor.window))
-    return windows
+    for call in programs:
+        record_program(found, call, CHECK)
+    return "", found
 
 
 def main() -> int:

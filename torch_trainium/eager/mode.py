@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_trainium import _C
-from torch_trainium.eager import calls
+from torch_trainium.eager import calls, data_dependent
 from torch_trainium.errors import LoweringError
 
 
@@ -26,6 +26,8 @@ class EagerMode(enum.StrEnum):
 
 
 _mode = EagerMode.HOST
+# While operators are programs.
+_composites: torch.library.Library | None = None
 
 
 def eager_mode() -> EagerMode:
@@ -40,11 +42,17 @@ def set_eager_mode(mode: EagerMode | str) -> None:
         ValueError: there is no such mode.
 
     """
-    global _mode
+    global _mode, _composites
     mode = EagerMode(mode)
-    if mode is not _mode:
-        _C.programs.set_provider(_programs_of if mode is EagerMode.COMPILED else None)
-        _mode = mode
+    if mode is _mode:
+        return
+    if _composites is not None:
+        _composites._destroy()  # type: ignore[no-untyped-call]
+        _composites = None
+    _C.programs.set_provider(_programs_of if mode is EagerMode.COMPILED else None)
+    if mode is EagerMode.COMPILED:
+        _composites = data_dependent.register_kernels()
+    _mode = mode
 
 
 @contextmanager

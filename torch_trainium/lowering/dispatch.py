@@ -71,6 +71,9 @@ def _apply(
     return lowering.function(x, *positional, **by_keyword)
 
 
+# What a factory takes beside what its `out=` form does, which has a tensor that says it.
+TENSOR_OPTIONS = ("dtype", "layout", "device", "pin_memory")
+
 # Arguments that say where and how a result lies, which a program's values do not have.
 _ALLOCATION = frozenset(("device", "pin_memory", "layout", "memory_format", "non_blocking", "copy"))
 
@@ -124,7 +127,11 @@ def functional_form(overload: Any) -> Any | None:
         packet = getattr(getattr(torch.ops, overload.namespace), candidate_name, None)
         for other in packet.overloads() if packet is not None else ():
             candidate = getattr(packet, other)
-            given = [(a.name, str(a.type)) for a in candidate._schema.arguments]
+            given = [
+                (a.name, str(a.type))
+                for a in candidate._schema.arguments
+                if a.name not in TENSOR_OPTIONS or (a.name, str(a.type)) in wanted
+            ]
             if given == wanted and not candidate._schema.is_mutable:
                 return candidate
     raise LoweringError(f"{name} has no functional form")

@@ -105,8 +105,7 @@ def lower_operator(call: Call) -> OperatorProgram:
     targets = _written(overload, call.arguments)
     functional = dispatch.functional_form(overload) if targets else None
     computed = functional or overload
-    kept = {a.name for a in computed._schema.arguments}
-    read = {name: value for name, value in call.arguments.items() if name in kept}
+    read = _arguments_of(computed, call.arguments, targets)
     expected = _infer(computed, read, call.numbers)
     with Builder() as x:
         inputs: dict[int, tuple[Value, Value]] = {}
@@ -161,6 +160,19 @@ def lower_operator(call: Call) -> OperatorProgram:
         _returns(overload, returned, new),
         tuple(x.checks),
     )
+
+
+def _arguments_of(
+    functional: Any, arguments: dict[str, Any], targets: Sequence[Tensor]
+) -> dict[str, Any]:
+    """A call's arguments for the functional form; what is written says what a factory makes."""
+    options: dict[str, Any] = dict.fromkeys(dispatch.TENSOR_OPTIONS)
+    if targets:
+        options |= {"dtype": targets[0].window.dtype, "device": torch.device("cpu")}
+    return {
+        a.name: arguments[a.name] if a.name in arguments else options[a.name]
+        for a in functional._schema.arguments
+    }
 
 
 @contextmanager

@@ -8,7 +8,8 @@ where the operator takes none). In the file, one line is one set of dtypes with 
     "float32": "convolution convolution:kernel_dilation? ! 4 spatial dimensions"
 
 lists tokens (see `emitted`); `?` marks those that only some programs have, and what follows `!` is
-why a sample had no program. `by` names the check where it is not PyTorch's operator database.
+why a sample had no program. `by` names the check where it is not PyTorch's operator database, and
+`of` the operators that one without a program of its own is made of.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Proofs:
     def __init__(self) -> None:
         self._by_dtype: dict[str, dict[str, Proof]] = {}
         self._check: dict[str, str] = {}
+        self._parts: dict[str, tuple[str, ...]] = {}
 
     def record(
         self,
@@ -129,17 +131,29 @@ class Proofs:
         line = " ".join(problem.replace("!", ".").split())
         self._add(overload, _name(tensors[0]), Proof(problem=line), check)
 
+    def record_composition(
+        self, overload: str, parts: Iterable[str], *, check: str = OPERATOR_DATABASE
+    ) -> None:
+        """A call ran as the programs of several operators, with a read by the host between them."""
+        self._by_dtype.setdefault(overload, {})
+        self._parts[overload] = tuple(parts)
+        self._check.setdefault(overload, check)
+
     def merge(self, other: Proofs) -> None:
         """Add what another run of the same lowerings found."""
         for overload, by_dtype in other._by_dtype.items():
             for dtype, proof in by_dtype.items():
                 self._add(overload, dtype, proof, other._check[overload])
 
+        for overload, parts in other._parts.items():
+            self.record_composition(overload, parts, check=other._check[overload])
+
     def replace(self, other: Proofs) -> None:
         """Let newer findings take the place of those of the same overload and dtype."""
         for overload, by_dtype in other._by_dtype.items():
             self._by_dtype.setdefault(overload, {}).update(by_dtype)
             self._check[overload] = other._check[overload]
+        self._parts |= other._parts
 
     def supplement(self, other: Proofs) -> None:
         """Add newer findings of another check, where this has none of its own."""
@@ -167,6 +181,10 @@ class Proofs:
         """The proofs of an overload by dtype; none where no check uses it."""
         return {getattr(torch, name): p for name, p in self._by_dtype.get(overload, {}).items()}
 
+    def parts_of(self, overload: str) -> tuple[str, ...]:
+        """The operators that one is made of; none where it has a program of its own."""
+        return self._parts.get(overload, ())
+
     def check_of(self, overload: str) -> str:
         """Which check the proofs of an overload come from; "" where there are none."""
         return self._check.get(overload, "")
@@ -181,7 +199,8 @@ class Proofs:
             rows = {" ".join(names): text for text, names in dtypes_of.items()}
             check = self._check[overload]
             by = {} if check == OPERATOR_DATABASE else {"by": check}
-            table[overload] = {**by, **dict(sorted(rows.items()))}
+            parts = {"of": " ".join(self._parts[overload])} if overload in self._parts else {}
+            table[overload] = {**by, **parts, **dict(sorted(rows.items()))}
         return table
 
 
@@ -190,8 +209,10 @@ def from_json(table: Mapping[str, Any]) -> Proofs:
     proofs = Proofs()
     for overload, rows in table.items():
         check = rows.get("by", OPERATOR_DATABASE)
+        if "of" in rows:
+            proofs.record_composition(overload, rows["of"].split(), check=check)
         for names, text in rows.items():
-            for dtype in names.split() if names != "by" else []:
+            for dtype in names.split() if names not in ("by", "of") else []:
                 proofs._add(overload, dtype, parse(text), check)
     return proofs
 

@@ -54,7 +54,11 @@ def verdict(overload: str, target: str) -> Verdict:
 
 def judge(found: Proofs, overload: str, rules: legality.Rules) -> Verdict:
     """The verdict that some proofs and rules come to."""
-    native, refused, limits = set(), {}, []
+    if parts := found.parts_of(overload):
+        return _of_parts([judge(found, part, rules) for part in parts], parts)
+    native: set[torch.dtype] = set()
+    refused: dict[torch.dtype, str] = {}
+    limits: list[str] = []
     for dtype, proof in found.of(overload).items():
         if not rules.takes_dtype(dtype):
             continue
@@ -67,8 +71,21 @@ def judge(found: Proofs, overload: str, rules: legality.Rules) -> Verdict:
     return Verdict(frozenset(native), refused, tuple(dict.fromkeys(limits)))
 
 
+def _of_parts(verdicts: list[Verdict], parts: tuple[str, ...]) -> Verdict:
+    """Native where all parts are: for a dtype that one does not meet, as a mask's, where it is."""
+    met = frozenset[torch.dtype]().union(*(verdict.native for verdict in verdicts))
+    refused: dict[torch.dtype, str] = {}
+    for part, verdict in zip(parts, verdicts, strict=True):
+        blocked = verdict.refused if verdict.native else dict.fromkeys(met, verdict.reason)
+        for dtype, reason in blocked.items():
+            refused.setdefault(dtype, f"made of {part}: {reason}")
+    return Verdict(met - set(refused), refused, ())
+
+
 def is_expressible(found: Proofs, overload: str) -> bool:
     """Whether every sample of every dtype had a program, right or wrong."""
+    if parts := found.parts_of(overload):
+        return all(part in found and is_expressible(found, part) for part in parts)
     return all(p.has_programs and p.problem in ("", DIFFERS) for p in found.of(overload).values())
 
 

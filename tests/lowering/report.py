@@ -1,0 +1,65 @@
+"""Writes docs/lowering_conformance.md from the results of the cases."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from tests.conformance.case import FAILURES, Result, Status
+from tests.conformance.report import listed, table
+
+COLUMNS = (Status.PASSED, Status.EXPECTED, Status.FAILED, Status.CRASHED, Status.SKIPPED)
+
+
+def render(results: Sequence[Result], overloads: dict[str, Counter[str]], command: str) -> str:
+    """The document; `overloads` counts each overload's calls by "passed", "failed"..."""
+    done = [result for result in results if result.status is not Status.SKIPPED]
+    passed = sum(result.status is Status.PASSED for result in done)
+    expected = [result for result in results if result.status is Status.EXPECTED]
+    failed = [result for result in results if result.status in FAILURES]
+    share = int(10_000 * passed / max(1, len(done))) / 100  # never rounded up
+    calls = sum(count["passed"] for count in overloads.values())
+    as_accurate = sum(count["as accurate"] for count in overloads.values())
+    return "\n".join(
+        [
+            f"""# Conformance of the lowering
+
+Written by `{command}`; do not edit. The samples of PyTorch
+{torch.__version__.partition("+")[0]}'s operator database run on the device in compiled eager,
+forward and backward, in every dtype that both chips compute in. Each ATen operator in them, its
+in-place and `out=` forms too, is compared with the CPU's on the same arguments: values, dtype,
+shape, strides and what it leaves in its arguments. A case is an operator of the database in one
+dtype; it passes where every call in it agrees. An operator that would run on the CPU fails its
+case. Cases run in forked workers, so that a crash is counted and costs one case.
+
+Values agree within `torch.testing.assert_close`'s tolerance for the dtype, or as PyTorch's own
+comparison of compilers has it (`torch._dynamo.utils.same`): as near to the result in float64 as the
+CPU's is. Random numbers are compared in `tests/lowering/test_random.py`.
+
+**{passed} of {len(done)} cases pass ({share:.2f} %)**; {len(expected)} fail for the reasons below,
+{len(failed)} fail otherwise, {sum(r.status is Status.CRASHED for r in results)} crashed. They call
+{len(overloads)} overloads {calls} times with agreeing results, {as_accurate} of them by the second
+rule.
+""",
+            _by_dtype(results),
+            listed("Expected failures", expected),
+            listed("Failures", failed),
+        ]
+    )
+
+
+def _by_dtype(results: Iterable[Result]) -> str:
+    groups: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        groups[result.case.dtype].append(result)
+    rows = [
+        [
+            dtype,
+            *(sum(r.status is column for r in group) for column in COLUMNS),
+            sum(r.samples for r in group),
+        ]
+        for dtype, group in groups.items()
+    ]
+    return "## By dtype\n\n" + table(["dtype", *map(str, COLUMNS), "samples"], rows)
