@@ -38,6 +38,7 @@ def test_the_file_keeps_everything(tmp_path):
     found.record("aten::normal", [F32], {"log"}, check="distribution")
     found.record_problem("aten::nonzero", [F32], "its size depends on the data!")
     found.record_problem("aten::add", [I64], "overflows\nsomewhere")
+    found.record_composition("aten::unique", ["aten::sort", "aten::ne.Tensor"])
     path = tmp_path / "emitted.json"
     proofs.write(found, path)
     kept = proofs.read(path)
@@ -45,6 +46,7 @@ def test_the_file_keeps_everything(tmp_path):
     for overload in found:
         assert kept.of(overload) == found.of(overload)
         assert kept.check_of(overload) == found.check_of(overload)
+        assert kept.parts_of(overload) == found.parts_of(overload)
     proofs.write(kept, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 

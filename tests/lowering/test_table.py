@@ -114,5 +114,19 @@ def test_a_wrong_program_is_expressible_and_not_native():
     assert not judge(found, "aten::lgamma", TRN2).is_native
 
 
+def test_an_operator_made_of_others_is_native_where_they_are():
+    found = Proofs()
+    found.record("aten::count_nonzero", [F32], {"reduce:add"})
+    found.record("aten::nonzero_static", [F32], {"scatter"})
+    found.record("aten::index_select", [I64], {"gather"})
+    found.record_composition("aten::nonzero", ["aten::count_nonzero", "aten::nonzero_static"])
+    found.record_composition("aten::unique", ["aten::nonzero_static", "aten::sort"])
+    assert judge(found, "aten::nonzero", TRN2).native == {F32}
+    assert not judge(found, "aten::unique", TRN2).native
+    found.record("aten::sort", [F32], {"sort"})
+    assert "NCC_EVRF029" in judge(found, "aten::unique", TRN2).refused[F32]
+    assert verdicts.is_expressible(found, "aten::unique")
+
+
 def test_shares_are_rounded_down():
     assert written._share(9999, 10000) == "9999 (99.9 %)"
