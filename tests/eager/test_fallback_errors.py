@@ -198,7 +198,7 @@ def test_a_call_without_a_program_in_compiled_mode(mode):
     with (
         native_means_expressible(),
         torch.neuron.fallback_is("error"),
-        pytest.raises(LoweringError, match="aten::neg has no program.*complex32") as caught,
+        pytest.raises(LoweringError, match=r"aten::neg has no program.*complex32") as caught,
     ):
         torch.neg(a)
     assert isinstance(caught.value, FallbackError)

@@ -245,7 +245,6 @@ def calls_of_every_kind():
     (b @ b).item()
     b.double().mul_(2).float()
     torch.fft.fft(a)
-    a[a > 0]
     torch.nn.functional.conv2d(neuron(1, 2, 8, 8), neuron(2, 2, 3, 3))
     torch.nn.functional.dropout(a)
     torch.randperm(5, device="neuron")

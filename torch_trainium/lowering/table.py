@@ -20,7 +20,14 @@ STORAGE = frozenset(
     for name in (
         *("empty", "empty_like", "empty_permuted", "empty_strided", "_efficientzerotensor"),
         *("new_empty", "new_empty_strided", "resize_", "resize", "resize_as_", "resize_as", "set_"),
-        *("record_stream", "is_pinned", "_pin_memory", "pin_memory", "_local_scalar_dense"),
+        *(
+            "_linalg_check_errors",
+            "record_stream",
+            "is_pinned",
+            "_pin_memory",
+            "pin_memory",
+            "_local_scalar_dense",
+        ),
         *("_has_compatible_shallow_copy_type", "is_same_size", "set_data", "_fused_sdp_choice"),
         *("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_is_contiguous"),
         *("is_set_to", "lift", "lift_fresh", "_version", "is_coalesced", "data"),

@@ -140,13 +140,10 @@ def _policy(policy: FallbackPolicy | str) -> "Policy":
 
 
 def _overloads(ops: Iterable[str]) -> list[str]:
+    every = torch._C._dispatch_get_all_op_names()
     names: list[str] = []
     for name in [ops] if isinstance(ops, str) else ops:
-        packet, _, overload = name.partition(".")
-        schemas = torch._C._jit_get_schemas_for_operator(packet)
-        found = [s.name + (f".{s.overload_name}" if s.overload_name else "") for s in schemas]
-        if overload:
-            found = [known for known in found if known == name]
+        found = [known for known in every if name in (known, known.partition(".")[0])]
         if not found:
             raise ValueError(
                 f"ops={name!r} is no operator; give names such as 'aten::sort', or "
