@@ -189,11 +189,20 @@ class CompiledKernel final : public c10::OperatorKernel {
 };
 
 // What has kernels of its own in either mode: storage, transfers, and reads by the host.
-constexpr std::array<std::string_view, 12> kNeverPrograms = {
-    "aten::copy_",         "aten::_copy_from", "aten::_copy_from_and_resize",
-    "aten::record_stream", "aten::resize_",    "aten::_local_scalar_dense",
-    "aten::set_",          "aten::resize_as_", "aten::_has_compatible_shallow_copy_type",
-    "aten::_to_copy",      "aten::set_data",   "aten::_fused_sdp_choice",
+constexpr std::array<std::string_view, 13> kNeverPrograms = {
+    "aten::copy_",
+    "aten::_copy_from",
+    "aten::_copy_from_and_resize",
+    "aten::record_stream",
+    "aten::resize_",
+    "aten::_local_scalar_dense",
+    "aten::set_",
+    "aten::resize_as_",
+    "aten::_has_compatible_shallow_copy_type",
+    "aten::_to_copy",
+    "aten::set_data",
+    "aten::_fused_sdp_choice",
+    "aten::_linalg_check_errors",
 };
 
 bool may_be_program(const c10::OperatorHandle& op) {

@@ -14,10 +14,12 @@ from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, legality, proofs, registry, verdicts
 from torch_trainium.lowering.verdicts import UNPROVEN, Verdict
 
-# Allocation, storage and reads by the host: nothing is computed.
+# Allocation, storage, transfers and reads by the host: nothing is computed, in compiled mode either
+# (csrc/aten/compiled_eager.cpp); casts on the way are the DMA engines'.
 STORAGE = frozenset(
     f"aten::{name}"
     for name in (
+        *("copy_", "_copy_from", "_copy_from_and_resize", "_to_copy"),
         *("empty", "empty_like", "empty_permuted", "empty_strided", "_efficientzerotensor"),
         *("new_empty", "new_empty_strided", "resize_", "resize", "resize_as_", "resize_as", "set_"),
         *(
