@@ -30,7 +30,7 @@ help:
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
 	@echo 'make calibrate     fits the free constants of the cost model to the measurements'
 	@echo 'make accuracy      predicted against published times; writes docs/accuracy.md; MEASURED=rows.csv'
-	@echo 'make conformance-lowering  the same cases, operator by operator through the compiler'
+	@echo 'make conformance-lowering  operators and their gradients as compiled programs; writes docs/lowering_conformance.md'
 	@echo 'make lint          ruff, mypy --strict, clang-format'
 	@echo 'make format        let ruff and clang-format rewrite the sources'
 	@echo 'make headers-2.14  compile and link csrc against PyTorch 2.14 (fetches its CUDA build)'

@@ -38,6 +38,7 @@ SOURCES = [
     "csrc/aten/host_engine.cpp",
     "csrc/aten/hot_pointwise.cpp",
     "csrc/aten/hot_reductions.cpp",
+    "csrc/aten/kaiser_window.cpp",
     "csrc/aten/nested.cpp",
     "csrc/aten/operator_record.cpp",
     "csrc/aten/operator_traits.cpp",
@@ -52,11 +53,14 @@ SOURCES = [
     "csrc/aten/signature.cpp",
     "csrc/aten/sparse.cpp",
     "csrc/aten/views.cpp",
+    "csrc/bindings/call_arguments.cpp",
     "csrc/bindings/compiled_eager.cpp",
     "csrc/bindings/events.cpp",
     "csrc/bindings/fallbacks.cpp",
     "csrc/bindings/memory.cpp",
     "csrc/bindings/module.cpp",
+    "csrc/bindings/plain_call.cpp",
+    "csrc/bindings/result_tensors.cpp",
     "csrc/bindings/sanitizer.cpp",
     "csrc/bindings/scope_recorder.cpp",
     "csrc/bindings/timeline.cpp",
@@ -120,6 +124,8 @@ COSTS_SOURCES = [
 # How XLA's programs reach the device's memory; alone, for it needs the headers of jaxlib.
 XLA_SOURCES = [
     "csrc/bindings_xla/module.cpp",
+    "csrc/bindings_xla/program.cpp",
+    "csrc/bindings_xla/store.cpp",
 ]
 
 # The table that each script of csrc/codegen writes.
@@ -218,7 +224,7 @@ if __name__ == "__main__":
             Extension(
                 XLA_BUFFERS,
                 XLA_SOURCES,
-                include_dirs=[str(Path(jaxlib.__file__).parent / "include")],
+                include_dirs=[str(ROOT / "csrc"), str(Path(jaxlib.__file__).parent / "include")],
                 extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
                 language="c++",
             ),

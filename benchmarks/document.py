@@ -104,9 +104,54 @@ def sanitizer(result: dict[str, Any]) -> str:
 """
 
 
+def compiled_eager(result: dict[str, Any]) -> str:
+    start = result["start_s"]
+    spread = [
+        [name, *(number(row[key], 1) for key in ("median", "p90", "max", "bar"))]
+        for name, row in (
+            ("cold compile of a program, ms", result["compile_ms"]),
+            ("hit above the program's execution, us", result["hit_us"]),
+        )
+    ]
+    hits = [
+        [
+            f"`{row['operator']}`",
+            str(row["tensors"]),
+            number(row["call_us"], 1),
+            number(row["execute_us"], 1),
+            number(row["overhead_us"], 1),
+        ]
+        for row in result["hits"]
+    ]
+    machine = result["machine"]
+    options = " --quick" if result["effort"] == "quick" else ""
+    return f"""## Compiled eager
+
+`python benchmarks/compiled_eager.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
+{machine["threads"]} threads; the load of the machine was {result["load"]:.1f} before. The programs
+are those of the first step of `examples/train_gpt.py` and `examples/train_digits.py`, in fresh
+processes with an empty cache. A compile includes writing the program; a hit is compared with XLA's
+execution of the same loaded program on arguments prepared before.
+
+{markdown_table(["measure", "median", "90th", "max", "bar (median)"], spread)}
+
+`train_gpt.py` from the end of its imports, of which `torch._dynamo` is one (PyTorch imports it with
+the first optimizer), to its first step: {start["cold"]:.2f} s with an empty cache,
+{start["warm"]:.2f} s with a full one; the median ratio of {start["runs"]} pairs of fresh processes
+is {start["ratio"]:.2f} (at least {start["bar"]:.0f}).
+
+{markdown_table(["program", "tensors", "call us", "execution us", "overhead us"], hits)}
+"""
+
+
 def main() -> None:
     sections = [HEAD]
-    topics = {"eager": eager, "sanitizer": sanitizer, "import_time": import_time}
+    topics = {
+        "eager": eager,
+        "compiled_eager": compiled_eager,
+        "sanitizer": sanitizer,
+        "import_time": import_time,
+    }
     for topic, write in topics.items():
         measured = RESULTS / f"{topic}.json"
         if measured.exists():

@@ -25,10 +25,12 @@ from tqdm import tqdm
 
 
 def convolution(channels_in: int, channels_out: int) -> nn.Sequential:
+    # Smooth, so that the last bit of a sum cannot switch a unit on or off: curves of two devices
+    # that round differently stay together for hundreds of steps.
     return nn.Sequential(
         nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1),
         nn.BatchNorm2d(channels_out),
-        nn.ReLU(),
+        nn.GELU(),
     )
 
 

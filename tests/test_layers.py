@@ -27,7 +27,7 @@ PYTHON_LAYERS = (
     "_autoload",
     "__init__",
 )
-CPP_LAYERS = ("timeline", "bindings_costs", "bindings_xla", "runtime", "core", "aten", "bindings")
+CPP_LAYERS = ("timeline", "bindings_costs", "runtime", "bindings_xla", "core", "aten", "bindings")
 # What the lower layers may not know, so that they can be built and tested alone.
 PYTHON_HEADER = (
     r"Python\.h|pybind11/|torch/extension\.h|torch/csrc/(utils/pybind|Exceptions|DynamicTypes)\.h"

@@ -2,13 +2,18 @@
 
 import atexit
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 
 import torch
 from torch.utils import backend_registration
 
 from torch_trainium import config
-from torch_trainium.errors import BackendConflictError, UnsupportedTorchError
+from torch_trainium.errors import (
+    BackendConflictError,
+    CompilerUnavailableError,
+    UnsupportedTorchError,
+)
 
 DEVICE_TYPE = "neuron"
 SUPPORTED = ">=2.13,<2.15"
@@ -120,7 +125,8 @@ def _configure() -> None:
     if settings["TORCH_TRAINIUM_EAGER"] == "compiled":
         from torch_trainium import eager
 
-        eager.set_eager_mode("compiled")
+        with suppress(CompilerUnavailableError):  # the first operator says it
+            eager.set_eager_mode("compiled")
     atexit.register(neuron.startup.stop_autograd)
 
 

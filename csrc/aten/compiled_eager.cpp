@@ -1,6 +1,8 @@
 #include "aten/compiled_eager.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -76,6 +78,51 @@ class ProgramCall final : public timeline::CallSource {
   const Stack& stack_;
 };
 
+// The same elements in memory: no conjugate or negative bit, and no tensor of zeros that has none.
+at::Tensor materialized(const at::Tensor& tensor) {
+  at::Tensor plain = at::empty_strided(
+      tensor.sizes(), at::infer_dense_strides(tensor.sizes(), tensor.strides()), tensor.options());
+  plain.copy_(tensor);
+  return plain;
+}
+
+bool is_materialized(const at::Tensor& tensor) {
+  return !tensor.defined() || !(tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor());
+}
+
+// Stands in for operands whose bits a program would not see. The copies count as such.
+class Materialized {
+ public:
+  c10::IValue take(const c10::IValue& operand, bool is_written) {
+    return map_tensors(operand, [&](const at::Tensor& tensor) {
+      if (C10_LIKELY(is_materialized(tensor))) return tensor;
+      at::Tensor plain = materialized(tensor);
+      if (is_written) written_.push_back({tensor, plain});
+      return plain;
+    });
+  }
+
+  // Brings what was written back to the operands, and these among the results.
+  void write_back(Stack& stack, size_t first_result) const {
+    for (const Pair& pair : written_) {
+      at::Tensor operand = pair.operand;
+      operand.copy_(pair.plain);
+      for (size_t i = first_result; i < stack.size(); ++i) {
+        stack[i] = map_tensors(stack[i], [&](const at::Tensor& result) {
+          return result.is_same(pair.plain) ? operand : result;
+        });
+      }
+    }
+  }
+
+ private:
+  struct Pair {
+    at::Tensor operand;
+    at::Tensor plain;
+  };
+  std::vector<Pair> written_;
+};
+
 // A program's operands are on its device. Zero-dim CPU tensors are numbers to it, and
 // CPU tensors that the operator takes besides, such as indices, are brought there.
 c10::IValue on_device(const Signature& signature, const c10::IValue& operand, bool is_written,
@@ -141,18 +188,29 @@ class CompiledKernel final : public c10::OperatorKernel {
     if (falls_back(signature, operands, arguments)) return false;
     alert_if_nondeterministic(signature, arguments);
     const c10::DeviceIndex device = device_of_operands(operands);
-    for (size_t i = 0; i < operands.size(); ++i) {
-      operands[i] = on_device(signature, operands[i], signature.is_written[i], device);
-      (*stack)[first + signature.tensors[i]] = operands[i];
-    }
     runtime::Runtime& runtime = timed_runtime();
     const c10::DeviceGuard guard(c10::Device(kNeuron, device));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      operands[i] = on_device(signature, operands[i], signature.is_written[i], device);
+    }
     const c10::impl::ForceDispatchKeyGuard below_user_features(
         c10::DispatchKeySet(c10::DispatchKey::BackendSelect), keys_above_backend());
     std::optional<at::RecordFunctionGuard> unprofiled;
     if (C10_UNLIKELY(at::hasCallbacks())) unprofiled.emplace(false);
+    Materialized materialized;
+    c10::SmallVector<c10::IValue, 6> taken;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      taken.push_back(materialized.take(operands[i], signature.is_written[i]));
+      (*stack)[first + signature.tensors[i]] = taken.back();
+    }
     const std::unique_ptr<PreparedCall> prepared = programs_->prepare(*stack, refusal);
-    if (prepared == nullptr) return false;
+    if (prepared == nullptr) {
+      for (size_t i = 0; i < operands.size(); ++i) {
+        (*stack)[first + signature.tensors[i]] = operands[i];
+      }
+      return false;
+    }
+    operands = std::move(taken);
     note_boxed_call(signature, operands);
     const ProgramCall call(signature, operands, *stack);
     auto body = [&] {
@@ -162,6 +220,7 @@ class CompiledKernel final : public c10::OperatorKernel {
     runtime.submit({signature.record.work_kind, device, current_stream(device).id(),
                     signature.record.id, &call, /*host_waits=*/false,
                     [](void* context) { (*static_cast<decltype(body)*>(context))(); }, &body});
+    materialized.write_back(*stack, stack->size() - signature.returns);
     return true;
   }
 

@@ -1,21 +1,25 @@
 #include "bindings/compiled_eager.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty_strided.h>
-#include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "aten/compiled_eager.h"
 #include "aten/signature.h"
+#include "bindings/call_arguments.h"
+#include "bindings/plain_call.h"
+#include "bindings/python_calls.h"
+#include "bindings/result_tensors.h"
 #include "core/device.h"
 #include "core/generator.h"
 
@@ -24,35 +28,6 @@ namespace {
 
 namespace py = pybind11;
 using torch::jit::Stack;
-
-// Lets a Python exception pass through the dispatcher.
-[[noreturn]] void rethrow(py::error_already_set& error) {
-  error.restore();
-  python_error raised;
-  raised.persist();
-  throw std::move(raised);
-}
-
-// Objects are dropped on threads that may not hold the GIL, and by the dispatcher at
-// the very end, when there is no Python any more.
-class Held {
- public:
-  explicit Held(py::object object) : object_(std::move(object)) {}
-  ~Held() {
-    if (Py_IsInitialized() == 0) {
-      object_.release();
-      return;
-    }
-    const py::gil_scoped_acquire gil;
-    object_ = py::object();
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  const py::object& get() const { return object_; }
-
- private:
-  py::object object_;
-};
 
 // A prepared call is a Python function without arguments.
 class PythonCall final : public PreparedCall {
@@ -110,40 +85,85 @@ py::object as_object(const c10::IValue& value, const c10::Type& type) {
   }
 }
 
-// The programs of an operator are a Python function of the list of its arguments
-// that returns a prepared call, or the text of why there is none.
+// A call whose program needs no Python code.
+class PreparedPlainCall final : public PreparedCall {
+ public:
+  PreparedPlainCall(std::shared_ptr<const PlainCall> call, CallArguments arguments, size_t count)
+      : call_(std::move(call)), arguments_(std::move(arguments)), argument_count_(count) {}
+
+  void run(Stack* stack) override {
+    const py::gil_scoped_acquire gil;
+    call_->run(arguments_, argument_count_, stack);
+  }
+
+ private:
+  const std::shared_ptr<const PlainCall> call_;
+  const CallArguments arguments_;
+  const size_t argument_count_;
+};
+
+// The programs of an operator are a Python function of the list of its arguments that returns a
+// prepared call, or the text of why there is none. Its attribute `plain` is what calls with the
+// same key run from then on.
 class PythonPrograms final : public OperatorPrograms {
  public:
-  PythonPrograms(const c10::OperatorHandle& op, py::object prepare)
-      : schema_(op.schema()), prepare_(std::move(prepare)) {}
+  PythonPrograms(const c10::OperatorHandle& op, py::object prepare, std::vector<bool> takes_numbers)
+      : schema_(op.schema()),
+        prepare_(std::move(prepare)),
+        takes_numbers_(std::move(takes_numbers)) {}
 
   std::unique_ptr<PreparedCall> prepare(const Stack& stack, std::string& refusal) override {
+    const size_t count = schema_.arguments().size();
+    CallArguments read;
+    const bool has_key =
+        takes_numbers_.size() == count &&
+        read_arguments(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+                       takes_numbers_, read);
+    if (has_key) {
+      const std::lock_guard lock(mutex_);
+      const auto known = plain_calls_.find(read.key);
+      if (known != plain_calls_.end()) {
+        return std::make_unique<PreparedPlainCall>(known->second, std::move(read), count);
+      }
+    }
     const py::gil_scoped_acquire gil;
+    py::object prepared = prepare_in_python(stack);
+    if (py::isinstance<py::str>(prepared)) {
+      refusal = py::cast<std::string>(prepared);
+      return nullptr;
+    }
+    const py::object plain = py::getattr(prepared, "plain", py::none());
+    if (has_key && !plain.is_none()) {
+      const std::lock_guard lock(mutex_);
+      plain_calls_.emplace(std::move(read.key), py::cast<std::shared_ptr<PlainCall>>(plain));
+    }
+    return std::make_unique<PythonCall>(schema_, std::move(prepared));
+  }
+
+ private:
+  py::object prepare_in_python(const Stack& stack) {
     const size_t count = schema_.arguments().size();
     py::list arguments(count);
     for (size_t i = 0; i < count; ++i) {
       arguments[i] =
           as_object(stack[stack.size() - count + i], *schema_.arguments()[i].real_type());
     }
-    py::object prepared;
     try {
-      prepared = prepare_.get()(std::move(arguments));
+      return prepare_.get()(std::move(arguments));
     } catch (py::error_already_set& error) {
       rethrow(error);
     }
-    if (py::isinstance<py::str>(prepared)) {
-      refusal = py::cast<std::string>(prepared);
-      return nullptr;
-    }
-    return std::make_unique<PythonCall>(schema_, std::move(prepared));
   }
 
- private:
   const c10::FunctionSchema schema_;
   const Held prepare_;
+  const std::vector<bool> takes_numbers_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const PlainCall>> plain_calls_;
 };
 
-// A provider is a Python function from an overload's name to its programs.
+// A provider is a Python function from an overload's name to its programs, and of each argument
+// whether they take its numbers when they run.
 class PythonProvider final : public ProgramProvider {
  public:
   explicit PythonProvider(py::object programs_of) : programs_of_(std::move(programs_of)) {}
@@ -151,7 +171,8 @@ class PythonProvider final : public ProgramProvider {
   std::unique_ptr<OperatorPrograms> programs_of(const c10::OperatorHandle& op) override {
     const py::gil_scoped_acquire gil;
     try {
-      return std::make_unique<PythonPrograms>(op, programs_of_.get()(qualified_name(op)));
+      const py::tuple found = programs_of_.get()(qualified_name(op));
+      return std::make_unique<PythonPrograms>(op, found[0], py::cast<std::vector<bool>>(found[1]));
     } catch (py::error_already_set& error) {
       rethrow(error);
     }
@@ -168,42 +189,30 @@ void set_provider(py::object programs_of) {
   set_program_provider(std::move(provider));
 }
 
-// The new tensors of a call, without passing the user's function modes.
-class ResultTensors {
- public:
-  explicit ResultTensors(const py::list& descriptions) {
-    for (const py::handle& description : descriptions) {
-      const auto row = py::cast<py::tuple>(description);
-      TORCH_CHECK_TYPE(THPDtype_Check(row[0].ptr()), "a result's description starts with a dtype");
-      rows_.push_back({reinterpret_cast<THPDtype*>(row[0].ptr())->scalar_type,
-                       py::cast<std::vector<int64_t>>(row[1]),
-                       py::cast<std::vector<int64_t>>(row[2])});
-    }
-  }
-
-  std::vector<at::Tensor> allocate(const c10::Device& device) const {
-    std::vector<at::Tensor> tensors;
-    tensors.reserve(rows_.size());
-    for (const Row& row : rows_) {
-      tensors.push_back(at::empty_strided(row.sizes, row.strides,
-                                          at::TensorOptions().dtype(row.dtype).device(device)));
-    }
-    return tensors;
-  }
-
- private:
-  struct Row {
-    c10::ScalarType dtype;
-    std::vector<int64_t> sizes;
-    std::vector<int64_t> strides;
-  };
-  std::vector<Row> rows_;
-};
-
 std::pair<uint64_t, uint64_t> reserve(const std::optional<at::Generator>& generator,
                                       const c10::Device& device, int64_t elements) {
   const RandomStream stream = reserve_random(generator, device, elements);
   return {stream.seed, stream.offset};
+}
+
+using ResultRow = std::tuple<int64_t, int64_t, bool>;
+using ReturnRow = std::pair<bool, std::vector<int64_t>>;
+
+std::shared_ptr<PlainCall> plain_call(py::object capsule, std::vector<int64_t> inputs,
+                                      const py::list& new_tensors,
+                                      const std::vector<ResultRow>& results, py::object numbers,
+                                      int64_t random_positions,
+                                      const std::vector<ReturnRow>& returns,
+                                      py::object raise_error) {
+  std::vector<PlainResult> placed;
+  for (const auto& [written, offset, is_output] : results) {
+    placed.push_back({written, offset, is_output});
+  }
+  std::vector<PlainReturn> returned;
+  for (const auto& [is_list, indices] : returns) returned.push_back({is_list, indices});
+  return std::make_shared<PlainCall>(
+      std::move(capsule), std::move(inputs), ResultTensors(new_tensors), std::move(placed),
+      std::move(numbers), random_positions, std::move(returned), std::move(raise_error));
 }
 
 }  // namespace
@@ -216,6 +225,9 @@ void bind_compiled_eager(py::module_& parent) {
   py::class_<ResultTensors>(m, "ResultTensors")
       .def(py::init<const py::list&>())
       .def("allocate", &ResultTensors::allocate);
+  py::class_<PlainCall, std::shared_ptr<PlainCall>>(m, "PlainCall")
+      .def(py::init(&plain_call))
+      .def_property_readonly("runs", &PlainCall::runs);
 }
 
 }  // namespace torch_trainium

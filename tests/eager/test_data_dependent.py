@@ -129,12 +129,19 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "aten::nonzero": (FLOATS,),
     "aten::masked_select": (FLOATS, FLOATS > 0),
     "aten::equal": (NUMBERS, NUMBERS),
+    "aten::allclose": (NUMBERS, NUMBERS),
     "aten::bincount": (NUMBERS, NUMBERS.float()),
     "aten::repeat_interleave.Tensor": (NUMBERS,),
     "aten::_unique2": (NUMBERS, True, True, True),
     "aten::_unique": (NUMBERS, True, True),
     "aten::unique_dim": (ROWS, 0, True, True, True),
     "aten::unique_consecutive": (NUMBERS, True, True),
+    "aten::_ctc_loss.Tensor": (
+        torch.randn(6, 2, 4).log_softmax(2),
+        torch.tensor([[1, 2], [3, 0]]),
+        torch.tensor([6, 5]),
+        torch.tensor([2, 1]),
+    ),
     "aten::unique_dim_consecutive": (ROWS, 0, True, True),
 }
 

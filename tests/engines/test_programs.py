@@ -1,13 +1,18 @@
 """One compile for each content, in whichever place the program is found."""
 
+import os
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from torch_trainium.engines.disk_cache import SUFFIX, DiskCache
+from torch_trainium.engines import programs, xla_cpu
+from torch_trainium.engines.disk_cache import DiskCache
 from torch_trainium.engines.engine import Buffer, Signature
-from torch_trainium.engines.programs import ProgramCache
+from torch_trainium.engines.programs import PROGRAM_SUFFIX, Origin, ProgramCache
 
 SIGNATURE = Signature((Buffer("f32", (2,)),), (), (Buffer("f32", (2,)),))
 
@@ -49,7 +54,10 @@ def disk(tmp_path):
 
 def test_a_module_is_compiled_once(disk):
     cache = ProgramCache(FakeEngine(), disk)
-    assert cache.get(b"a", SIGNATURE, "a") is cache.get(b"a", SIGNATURE, "a")
+    first = cache.get(b"a", SIGNATURE, "a")
+    second = cache.get(b"a", SIGNATURE, "a")
+    assert first.program is second.program
+    assert (first.origin, second.origin) == (Origin.COMPILER, Origin.MEMORY)
     assert cache.statistics.compiles == 1
     assert cache.statistics.memory_hits == 1
     assert cache.statistics.compiles_of == {"a": 1}
@@ -58,7 +66,7 @@ def test_a_module_is_compiled_once(disk):
 def test_another_process_loads_what_one_compiled(disk):
     ProgramCache(FakeEngine(), disk).get(b"a", SIGNATURE, "a")
     second = ProgramCache(FakeEngine(), disk)
-    assert second.get(b"a", SIGNATURE, "a").text == b"a"
+    assert second.get(b"a", SIGNATURE, "a").program.text == b"a"
     assert (second.statistics.compiles, second.statistics.disk_hits) == (0, 1)
 
 
@@ -78,9 +86,9 @@ def test_what_a_program_depends_on_is_in_its_key(disk, other):
 
 def test_an_entry_that_does_not_load_is_compiled_again(disk):
     cache = ProgramCache(FakeEngine(), disk)
-    disk.write(cache.key(b"a", SIGNATURE), b"of another build")
-    assert cache.get(b"a", SIGNATURE, "a").text == b"a"
-    assert disk.read(cache.key(b"a", SIGNATURE)) == b"compiled a"
+    disk.write(cache.key(b"a", SIGNATURE) + PROGRAM_SUFFIX, b"of another build")
+    assert cache.get(b"a", SIGNATURE, "a").program.text == b"a"
+    assert disk.read(cache.key(b"a", SIGNATURE) + PROGRAM_SUFFIX) == b"compiled a"
 
 
 def test_a_failed_compile_is_not_kept(disk):
@@ -90,8 +98,8 @@ def test_a_failed_compile_is_not_kept(disk):
 
     with pytest.raises(RuntimeError):
         ProgramCache(Failing(), disk).get(b"a", SIGNATURE, "a")
-    assert not list(disk.folder.glob(f"*{SUFFIX}"))
-    assert ProgramCache(FakeEngine(), disk).get(b"a", SIGNATURE, "a").text == b"a"
+    assert not list(disk.folder.glob(f"*{PROGRAM_SUFFIX}"))
+    assert ProgramCache(FakeEngine(), disk).get(b"a", SIGNATURE, "a").program.text == b"a"
 
 
 def test_threads_share_one_compile(disk):
@@ -102,3 +110,63 @@ def test_threads_share_one_compile(disk):
     for thread in threads:
         thread.join()
     assert cache.statistics.compiles == 1
+
+
+def test_the_version_of_rewrites_and_of_random_numbers_is_in_the_key(disk, monkeypatch):
+    cache = ProgramCache(FakeEngine(), disk)
+    keys = {cache.key(b"a", SIGNATURE)}
+    monkeypatch.setattr(programs, "REWRITES_VERSION", programs.REWRITES_VERSION + 1)
+    keys.add(cache.key(b"a", SIGNATURE))
+    monkeypatch.setattr(programs, "RANDOM_VERSION", programs.RANDOM_VERSION + 1)
+    keys.add(cache.key(b"a", SIGNATURE))
+    assert len(keys) == 3
+
+
+def test_the_engine_says_its_version_flags_target_and_cpu(monkeypatch):
+    fingerprint = xla_cpu.engine().fingerprint()
+    assert fingerprint.startswith(f"xla_cpu jaxlib-{xla_cpu.JAXLIB_VERSION} O2 ")
+    monkeypatch.setattr(xla_cpu, "_host_isa", lambda: "another CPU")
+    assert xla_cpu.engine().fingerprint() != fingerprint
+
+
+COMPILING = """
+import sys, time
+from pathlib import Path
+from tests.engines.test_programs import SIGNATURE, FakeEngine
+from torch_trainium.engines.disk_cache import DiskCache
+from torch_trainium.engines.programs import ProgramCache
+
+class Slow(FakeEngine):
+    def compile(self, module, signature):
+        time.sleep(0.5)
+        return super().compile(module, signature)
+
+cache = ProgramCache(Slow(), DiskCache(Path(sys.argv[1]), 1 << 20))
+print("ready", flush=True)
+input()
+assert cache.get(b"a", SIGNATURE, "a").program.text == b"a"
+print(cache.statistics.compiles)
+"""
+
+
+def test_processes_share_one_compile(tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", COMPILING, str(tmp_path / "programs")],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:  # all at once
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    compiles = [int(process.communicate(timeout=60)[0]) for process in processes]
+    assert sum(compiles) == 1

@@ -19,24 +19,15 @@ from torch_trainium.errors import LoweringError
 from torch_trainium.lowering.proofs import DIFFERS, Proofs
 from torch_trainium.neuron.cpu_fallbacks import fallback_is
 
+from . import invariants
 from .programs import first_dtype, functional_name, noted_programs, record_program
+from .references import REFERENCES
+from .ties import settle
 
 HALVES_AND_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 # Nothing is computed: the host reads a number, or a storage changes its size.
 WITHOUT_PROGRAM = ("is_same_size", "sym_", "_local_scalar_dense", "item", "resize_", "set_")
-
-# Saved statistics, which PyTorch's CPU keeps narrow, or leaves out of inference; its shape
-# functions, and other devices, do neither.
-STATISTICS = {
-    "aten::native_batch_norm": (1, 2),
-    "aten::_native_batch_norm_legit": (1, 2),
-    "aten::_native_batch_norm_legit.no_stats": (1, 2),
-    "aten::_native_batch_norm_legit_no_training": (1, 2),
-    "aten::_batch_norm_with_update": (1, 2),
-    "aten::native_layer_norm": (1, 2),
-    "aten::native_group_norm": (1, 2),
-}
 
 
 class AccurateComparison(Comparison):
@@ -95,7 +86,7 @@ def in_float64(func: Any, args: Any, kwargs: Any) -> Any:
 
     arguments = tree_map(widen, Mirror("neuron", "cpu")((tuple(args), dict(kwargs))))
     try:
-        return func(*arguments[0], **arguments[1]), arguments
+        return REFERENCES.get(func.name(), func)(*arguments[0], **arguments[1]), arguments
     except (RuntimeError, IndexError, ValueError):
         return ()
 
@@ -131,7 +122,8 @@ class CompareWithCpu(TorchDispatchMode):
         name, called_with = func.name(), describe(args, kwargs)
         found = self._comparison(func, args, kwargs)
         try:
-            expected, refusal = func(*cpu_args, **cpu_kwargs), None
+            reference = REFERENCES.get(name, func)
+            expected, refusal = reference(*cpu_args, **cpu_kwargs), None
         except (RuntimeError, IndexError, ValueError) as error:
             expected, refusal = None, error
         try:
@@ -155,8 +147,12 @@ class CompareWithCpu(TorchDispatchMode):
         if name in data_dependent.COMPOSITES:
             operators = data_dependent.COMPOSITES[name].operators
             self.proofs.record_composition(functional_name(func), operators)
-        found.compare(as_the_cpu(name, actual, expected), expected)
+        settle(func, args, kwargs, actual, expected)
+        found.compare(actual, expected)
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
+        if _is_not_unique(func):
+            results = Mirror(self.device, "cpu")(actual)
+            found.problems += invariants.problems(func._schema.name, cpu_args, results, expected)
         for problem in found.problems:
             self._fail(name, f"{called_with}: {problem}")
         if found.problems:
@@ -166,7 +162,7 @@ class CompareWithCpu(TorchDispatchMode):
         return actual
 
     def _comparison(self, func: Any, args: Any, kwargs: Any) -> AccurateComparison:
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags or _is_not_unique(func):
             return AccurateComparison(self.device, None)
         # An operator that writes to its arguments is computed anew on what they were.
         if func._schema.is_mutable:
@@ -191,6 +187,10 @@ class CompareWithCpu(TorchDispatchMode):
         self.failed.setdefault(name, []).append(" ".join(message.split()))
 
 
+def _is_not_unique(func: Any) -> bool:
+    return func._schema.name in invariants.CHECKS
+
+
 def has_program(func: Any) -> bool:
     """Whether an operator computes something on the device."""
     schema = func._schema
@@ -201,17 +201,6 @@ def has_program(func: Any) -> bool:
     if not (schema.returns or schema.is_mutable):
         return False
     return not schema.name.removeprefix("aten::").startswith(WITHOUT_PROGRAM)
-
-
-def as_the_cpu(name: str, actual: Any, expected: Any) -> Any:
-    """Results with saved statistics as the CPU keeps them."""
-    if name not in STATISTICS:
-        return actual
-    results = list(actual)
-    for i in STATISTICS[name]:
-        kept = expected[i]
-        results[i] = results[i].to(kept.dtype) if kept.numel() else kept.to(results[i].device)
-    return tuple(results)
 
 
 def describe(args: Any, kwargs: Any) -> str:

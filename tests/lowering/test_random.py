@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,14 +16,13 @@ SEED, OFFSET = 0x1234_5678_9ABC_DEF0, (1 << 33) - 8
 FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 CONTINUOUS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "uniform": (aten.uniform_.default, (-0.3, 0.7)),
-    "unit": (aten.uniform_.default, ()),
     "normal": (aten.normal_.default, (0.5, 2.0)),
     "log_normal": (aten.log_normal_.default, (0.1, 0.5)),
     "exponential": (aten.exponential_.default, (1.5,)),
     "cauchy": (aten.cauchy_.default, (0.1, 2.0)),
 }
 EXACT: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "uniform": (aten.uniform_.default, (-0.3, 0.7)),
     "unit": (aten.uniform_.default, ()),
     "random": (aten.random_.default, ()),
     "to": (aten.random_.to, (100,)),
@@ -110,8 +110,8 @@ def test_rrelu(dtype: torch.dtype) -> None:
         a.to("neuron"), noise_on_device, 0.1, 0.3, True, generator()
     )
     compiled = calls.call(aten.rrelu_with_noise.default, a, noise, 0.1, 0.3, True)
-    torch.testing.assert_close(compiled, eager.cpu())
-    torch.testing.assert_close(noise, noise_on_device.cpu())
+    assert torch.equal(compiled, eager.cpu())
+    assert torch.equal(noise, noise_on_device.cpu())
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -125,7 +125,7 @@ def test_dropout(dtype: torch.dtype, p: float) -> None:
     default.set_state(before)
     compiled = calls.call(aten.native_dropout.default, a, p, True)
     for left, right in zip(compiled, eager, strict=True):
-        torch.testing.assert_close(left, right.cpu())
+        assert torch.equal(left, right.cpu())
 
 
 def test_numbers_that_no_distribution_has_are_refused() -> None:
@@ -133,3 +133,37 @@ def test_numbers_that_no_distribution_has_are_refused() -> None:
         calls.call(aten.normal_.default, torch.empty(4), 0.0, -1.0)
     with pytest.raises(RuntimeError, match=r"p to be in \[0, 1\], but got p=2"):
         calls.call(aten.bernoulli_.float, torch.empty(4), 2.0)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_poisson(dtype: torch.dtype) -> None:
+    rates = torch.tensor([0.0, 0.01, 0.5, 3.0, 9.99, 10.0, 25.0, 300.0, 6e4]).repeat(200).to(dtype)
+    eager, compiled = both(aten.poisson.default, rates)
+    assert torch.equal(compiled, eager)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_binomial(dtype: torch.dtype) -> None:
+    counts = torch.tensor([0.0, 1.0, 7.0, 30.0, 200.0, 1000.0])[:, None].repeat(50, 1).to(dtype)
+    p = torch.tensor([0.0, 0.02, 0.3, 0.5, 0.8, 0.99, 1.0, math.nan]).to(dtype)
+    eager, compiled = both(aten.binomial.default, counts, p)
+    torch.testing.assert_close(compiled, eager, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gamma(dtype: torch.dtype) -> None:
+    alpha = torch.tensor([0.0, 0.01, 0.3, 1.0, 2.5, 40.0, 1e4]).repeat(300).to(dtype)
+    eager, compiled = both(aten._standard_gamma.default, alpha)
+    torch.testing.assert_close(compiled, eager)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_dirichlet(dtype: torch.dtype) -> None:
+    alpha = torch.tensor([0.1, 1.0, 3.0, 20.0]).repeat(100, 1).to(dtype)
+    eager, compiled = both(aten._sample_dirichlet.default, alpha)
+    torch.testing.assert_close(compiled, eager)
+
+
+def test_parameters_that_no_distribution_has_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="expected rate to be non-negative"):
+        calls.call(aten.poisson.default, torch.tensor([1.0, -1.0]))

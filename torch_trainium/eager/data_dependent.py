@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from torch_trainium import _C
+from torch_trainium.lowering.dtypes import counting_dtype
 
 Tensor = torch.Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,12 +62,24 @@ def register_kernels() -> torch.library.Library:
         if out in packet.overloads():
             written = getattr(packet, out)
             _implement(library, written.name(), _into(row.function, written))
-    for overload in (aten.index.Tensor, aten.index.Tensor_out):
+    for overload in _INDEXED:
         _register_index(library, overload)
     return library
 
 
-_OUT_OVERLOADS = {"aten::repeat_interleave.Tensor": "Tensor_out"}
+# What takes indices, and from how many of them on masks among them become places: a program writes
+# through a mask alone without knowing what it chooses.
+_INDEXED = {
+    aten.index.Tensor: 1,
+    aten.index.Tensor_out: 1,
+    aten.index_put.default: 2,
+    aten.index_put_.default: 2,
+    aten._index_put_impl_.default: 2,
+}
+_OUT_OVERLOADS = {
+    "aten::repeat_interleave.Tensor": "Tensor_out",
+    "aten::_ctc_loss.Tensor": "Tensor_out",
+}
 
 
 def _implement(library: torch.library.Library, name: str, function: Callable[..., Any]) -> None:
@@ -173,7 +186,22 @@ def equal(a: Tensor, b: Tensor) -> bool:
     return a.numel() == 0 or bool(aten.all(aten.eq.Tensor(a, b)))
 
 
-@composite(aten.bincount.default, "min max scatter_add")
+# What isclose consists of.
+_CLOSE = (
+    "_to_copy abs add.Scalar bitwise_and.Tensor bitwise_and_.Tensor bitwise_or_.Tensor eq.Tensor "
+    "isnan le.Tensor mul.Scalar mul.Tensor ne.Scalar sub.Tensor"
+)
+
+
+@composite(aten.allclose.default, f"all {_CLOSE}")
+def allclose(
+    a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close, as `torch.isclose` has it."""
+    return bool(aten.all(aten.isclose(a, b, rtol, atol, equal_nan)))
+
+
+@composite(aten.bincount.default, "min max scatter_add _to_copy")
 def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 occurs, or the sum of its weights."""
     if minlength < 0:
@@ -182,7 +210,7 @@ def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != a.shape:
         raise RuntimeError("bincount: weights should be 1-d and have the same length as input")
-    dtype = torch.int64
+    dtype = counting_dtype(a.numel())
     if weights is not None:
         dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
     if a.numel() == 0:
@@ -192,7 +220,8 @@ def bincount(a: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     length = max(int(aten.max(a)) + 1, minlength)
     start = torch.zeros(_room(length, 2 * length), dtype=dtype, device=a.device)
     added = torch.ones_like(a, dtype=dtype) if weights is None else weights.to(dtype)
-    return _first(length, aten.scatter_add(start, 0, a.to(torch.int64), added))
+    found = _first(length, aten.scatter_add(start, 0, a.to(torch.int64), added))
+    return found if weights is not None else found.to(torch.int64)
 
 
 @composite(aten.repeat_interleave.Tensor, "min sum cumsum searchsorted.Tensor arange")
@@ -213,8 +242,26 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     return _first(count, found).to(repeats.dtype)
 
 
+@composite(aten._ctc_loss.Tensor, "_ctc_loss _to_copy")
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The loss with lengths read by the host: the second result is as wide as the longest."""
+    lengths = (input_lengths.tolist(), target_lengths.tolist())
+    losses: tuple[Tensor, Tensor] = aten._ctc_loss(
+        log_probs, targets, *lengths, blank, zero_infinity
+    )
+    return losses
+
+
 _DISTINCT = (
-    "ne.Tensor cumsum count_nonzero nonzero_static index_select sub.Tensor scatter.src scatter_add"
+    "ne.Tensor cumsum count_nonzero nonzero_static index_select sub.Tensor scatter.src scatter_add "
+    "_to_copy"
 )
 
 
@@ -317,8 +364,9 @@ def _distinct(
         inverse = run if order is None else aten.scatter(run, 0, order, run)
         inverse = inverse.reshape(shape)
     if return_counts:
-        ones = torch.ones_like(run)
-        counts = _first(values.shape[0], aten.scatter_add(torch.zeros_like(run), 0, run, ones))
+        ones = torch.ones_like(run, dtype=counting_dtype(length))
+        found = aten.scatter_add(torch.zeros_like(ones), 0, run, ones)
+        counts = _first(values.shape[0], found.to(torch.int64))
     return values, inverse, counts
 
 
@@ -348,9 +396,12 @@ def _register_index(library: torch.library.Library, overload: Any) -> None:
     """Masks become places before the operator's program, the kernel below, sees them."""
     program = torch.library.get_kernel(overload.name(), "PrivateUse1")
 
-    def kernel(keys: Any, a: Tensor, indices: list[Tensor | None], **out: Tensor) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            places = index_by_places(a, indices)
-        return program.call_boxed(keys, a, places, **out)
+    def kernel(
+        keys: Any, a: Tensor, indices: list[Tensor | None], *rest: Any, **out: Tensor
+    ) -> Any:
+        if sum(index is not None for index in indices) >= _INDEXED[overload]:
+            with torch._C._AutoDispatchBelowAutograd():
+                indices = index_by_places(a, indices)
+        return program.call_boxed(keys, a, indices, *rest, **out)
 
     library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ import torch
 
 from torch_trainium import _C
 from torch_trainium.eager import calls, data_dependent
+from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import LoweringError
 
 
@@ -40,6 +41,7 @@ def set_eager_mode(mode: EagerMode | str) -> None:
 
     Raises:
         ValueError: there is no such mode.
+        CompilerUnavailableError: there is no compiler for the device.
 
     """
     global _mode, _composites
@@ -53,6 +55,8 @@ def set_eager_mode(mode: EagerMode | str) -> None:
     if mode is EagerMode.COMPILED:
         _composites = data_dependent.register_kernels()
     _mode = mode
+    if mode is EagerMode.COMPILED:
+        program_cache()  # where there is no compiler, this says so
 
 
 @contextmanager
@@ -66,21 +70,21 @@ def eager_mode_is(mode: EagerMode | str) -> Iterator[None]:
         set_eager_mode(before)
 
 
-def _programs_of(name: str) -> Callable[[Sequence[Any]], Callable[[], Any] | str]:
-    """What prepares calls of an overload, or says why they have no program."""
+def _programs_of(name: str) -> tuple[Callable[[Sequence[Any]], Any], list[bool]]:
+    """What prepares calls or says why not, and of each argument whether it takes numbers at run."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
     try:
-        prepare = calls.operator(found).prepare
+        operator = calls.operator(found)
     except LoweringError as refusal:  # whatever its arguments are
         reason = str(refusal)
-        return lambda arguments: reason
+        return lambda arguments: reason, []
 
-    def prepared(arguments: Sequence[Any]) -> Callable[[], Any] | str:
+    def prepared(arguments: Sequence[Any]) -> calls.PreparedCall | str:
         try:
-            return prepare(arguments)
+            return operator.prepare(arguments)
         except LoweringError as refusal:
             return str(refusal)
 
-    return prepared
+    return prepared, operator.takes_numbers

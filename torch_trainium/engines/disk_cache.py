@@ -1,6 +1,6 @@
 """Compiled programs on disk: addressed by content, shared by processes, bounded in size.
 
-An entry is one file, its name the key: a magic line, the SHA-256 of the rest, the rest. It appears
+An entry is one file, its name: a magic line, the SHA-256 of the rest, the rest. It appears
 by a rename and is checked on every read, so that a process killed in the middle of a write, a full
 disk or a flipped bit costs a compile, never a wrong program. Nothing in it is unpickled.
 """
@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAGIC = b"torch-trainium program 1\n"
-SUFFIX = ".program"
 # How much of the bound is left after old entries were removed.
 KEPT_SHARE = 0.8
 # The folder is looked through each time this share of the bound was written.
@@ -32,7 +31,8 @@ class DiskCache:
     """A folder of programs that only its owner can read.
 
     Args:
-        folder: where; made with mode 0700 on the first write.
+        folder: where; made with mode 0700. One of another user, or one that others can write to,
+            is not used: programs are machine code.
         max_bytes: how large it may grow before the entries used longest ago are removed.
 
     """
@@ -42,18 +42,21 @@ class DiskCache:
         self.max_bytes = max_bytes
         self.corrupt_entries = 0
         self._broken = ""
+        self._is_trusted: bool | None = None  # None: not looked at yet
         self._unseen_bytes = 0
 
-    def read(self, key: str) -> bytes | None:
-        """The program stored under a key; None where there is none that can be trusted."""
-        path = self._path(key)
+    def read(self, name: str) -> bytes | None:
+        """The entry of a name; None where there is none that can be trusted."""
+        path = self.folder / name
+        if not self._trusted():
+            return None
         try:
             content = path.read_bytes()
         except OSError:
             return None
         head = len(MAGIC) + hashlib.sha256().digest_size
-        program = content[head:]
-        if content[:head] != MAGIC + hashlib.sha256(program).digest():
+        entry = content[head:]
+        if content[:head] != MAGIC + hashlib.sha256(entry).digest():
             self.corrupt_entries += 1
             logger.warning("removing %s, which is damaged", path)
             with suppress(OSError):
@@ -61,21 +64,22 @@ class DiskCache:
             return None
         with suppress(OSError):
             os.utime(path)  # used now
-        return program
+        return entry
 
-    def write(self, key: str, program: bytes) -> None:
-        """Store a program. A disk that cannot take it is reported once and does no harm."""
+    def write(self, name: str, entry: bytes) -> None:
+        """Store an entry. A disk that cannot take it is reported once and does no harm."""
+        if not self._trusted():
+            return
         try:
-            self._make_folder()
             with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
                 try:
-                    file.write(MAGIC + hashlib.sha256(program).digest() + program)
+                    file.write(MAGIC + hashlib.sha256(entry).digest() + entry)
                     file.flush()
-                    Path(file.name).replace(self._path(key))
+                    Path(file.name).replace(self.folder / name)
                 except BaseException:
                     Path(file.name).unlink(missing_ok=True)
                     raise
-            self._make_room(len(program))
+            self._make_room(len(entry))
         except OSError as error:
             self._report(error)
 
@@ -85,8 +89,10 @@ class DiskCache:
 
         The lock is the operating system's: it ends with the process that holds it.
         """
+        if not self._trusted():
+            yield
+            return
         try:
-            self._make_folder()
             locks = self.folder / "locks"
             locks.mkdir(mode=0o700, exist_ok=True)
             file = (locks / key[:_LOCK_DIGITS]).open("ab")
@@ -102,16 +108,24 @@ class DiskCache:
         """How much the entries take."""
         return sum(size for _, size, _ in self._entries())
 
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}{SUFFIX}"
-
-    def _make_folder(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = self.folder.stat()
-        if owner.st_uid != os.getuid():
-            raise PermissionError(f"{self.folder} belongs to another user")
-        if owner.st_mode & 0o077:
-            self.folder.chmod(0o700)
+    def _trusted(self) -> bool:
+        """Whether the folder, made if need be, is one that nobody else can write to."""
+        if self._is_trusted is None:
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                status = self.folder.stat()
+                if status.st_uid != os.getuid():
+                    raise PermissionError("it belongs to another user")
+                if status.st_mode & 0o022:
+                    raise PermissionError(
+                        f"others can write to it; if it holds what it should, chmod 700 "
+                        f"{self.folder}"
+                    )
+                self._is_trusted = True
+            except OSError as error:
+                self._is_trusted = False
+                self._report(error)
+        return self._is_trusted
 
     def _make_room(self, written_bytes: int) -> None:
         self._unseen_bytes += written_bytes

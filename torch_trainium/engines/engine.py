@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 Number = bool | int | float | complex
 
@@ -15,6 +15,10 @@ class Buffer:
 
     element: str
     shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """As in "f32[16x128]"."""
+        return f"{self.element}[{'x'.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,20 @@ class Program(Protocol):
         Inputs are aligned to `ALIGNMENT_BYTES`; they are read where they are. Outputs may overlap
         inputs: every input is read before an output is written. Returns the error, 0 if none.
         """
+        ...
+
+    def bound(
+        self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]
+    ) -> Callable[[], Any]:
+        """A run on these arrays with everything prepared but the execution, to measure it."""
+        ...
+
+    def pack(self, scalars: Sequence[Number]) -> bytes:
+        """Numbers as C++ passes them: 16 bytes each, a `runtime::ProgramNumber`."""
+        ...
+
+    def capsule(self) -> Any:
+        """The same for C++: a `runtime::LoadedProgram`, see csrc/runtime/loaded_program.h."""
         ...
 
     def serialize(self) -> bytes:

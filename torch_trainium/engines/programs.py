@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import logging
 import threading
@@ -10,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from torch_trainium import config
 from torch_trainium.engines import xla_cpu
@@ -21,6 +23,9 @@ logger = logging.getLogger("torch_trainium.programs")
 # Which rewrites programs go through, and which numbers random operators draw.
 REWRITES_VERSION = 1
 RANDOM_VERSION = 1
+
+PROGRAM_SUFFIX = ".program"
+PLAN_SUFFIX = ".plan"
 
 
 @dataclass
@@ -43,6 +48,25 @@ class Statistics:
     compiles_of: Counter[str] = field(default_factory=Counter)
 
 
+class Origin(enum.StrEnum):
+    """Where a program that a process had not used came from.
+
+    MEMORY: another operator's program is the same. DISK: the folder. COMPILER: compiled just now.
+    """
+
+    MEMORY = "memory"
+    DISK = "disk"
+    COMPILER = "compiler"
+
+
+class Found(NamedTuple):
+    """A program, the key it is kept under, and where it was."""
+
+    program: Program
+    key: str
+    origin: Origin
+
+
 class ProgramCache:
     """Programs by content: in memory, else on disk, else compiled.
 
@@ -56,25 +80,50 @@ class ProgramCache:
         self._programs: dict[str, Program] = {}
         self._lock = threading.Lock()
 
-    def get(self, module: bytes, signature: Signature, name: str) -> Program:
+    def get(self, module: bytes, signature: Signature, name: str) -> Found:
         """The program of a StableHLO module; `name` says whose it is, in statistics and logs."""
         key = self.key(module, signature)
         with self._lock:
-            program = self._programs.get(key)
-            if program is not None:
-                self.statistics.memory_hits += 1
-                return program
-            program = self._load(key, signature) or self._compile(key, module, signature, name)
-            self._programs[key] = program
-            return program
+            found = self._find(key, signature) or self._compile(key, module, signature, name)
+            self._programs[key] = found.program
+            return found
+
+    def find(self, key: str, signature: Signature) -> Found | None:
+        """A program by its key, from memory or disk."""
+        with self._lock:
+            found = self._find(key, signature)
+            if found is not None:
+                self._programs[key] = found.program
+            return found
+
+    def read_plan(self, key: str) -> bytes | None:
+        """What `write_plan` stored on disk under a key, in this process or another."""
+        return None if self.disk is None else self.disk.read(key + PLAN_SUFFIX)
+
+    def write_plan(self, key: str, plan: bytes) -> None:
+        """Keep how a program is run on disk, beside the programs."""
+        if self.disk is not None:
+            self.disk.write(key + PLAN_SUFFIX, plan)
 
     def key(self, module: bytes, signature: Signature) -> str:
         """Everything that a compiled program depends on, as a hexadecimal number."""
-        parts = (self._engine.fingerprint(), REWRITES_VERSION, RANDOM_VERSION, signature)
-        return hashlib.sha256(repr(parts).encode() + b"\0" + module).hexdigest()
+        parts = f"{self.fingerprint()} {signature!r}".encode()
+        return hashlib.sha256(parts + b"\0" + module).hexdigest()
+
+    def fingerprint(self) -> str:
+        """What every program depends on: compiler, flags, target, rewrites, random numbers."""
+        return f"{self._engine.fingerprint()} {REWRITES_VERSION} {RANDOM_VERSION}"
+
+    def _find(self, key: str, signature: Signature) -> Found | None:
+        known = self._programs.get(key)
+        if known is not None:
+            self.statistics.memory_hits += 1
+            return Found(known, key, Origin.MEMORY)
+        loaded = self._load(key, signature)
+        return None if loaded is None else Found(loaded, key, Origin.DISK)
 
     def _load(self, key: str, signature: Signature) -> Program | None:
-        stored = None if self.disk is None else self.disk.read(key)
+        stored = None if self.disk is None else self.disk.read(key + PROGRAM_SUFFIX)
         if stored is None:
             return None
         try:
@@ -85,16 +134,17 @@ class ProgramCache:
         self.statistics.disk_hits += 1
         return program
 
-    def _compile(self, key: str, module: bytes, signature: Signature, name: str) -> Program:
+    def _compile(self, key: str, module: bytes, signature: Signature, name: str) -> Found:
         if self.disk is None:
-            return self._compile_now(module, signature, name)
+            return Found(self._compile_now(module, signature, name), key, Origin.COMPILER)
         with self.disk.locked(key):
             # Another process may have compiled it while this one waited.
-            program = self._load(key, signature)
-            if program is None:
-                program = self._compile_now(module, signature, name)
-                self.disk.write(key, program.serialize())
-            return program
+            loaded = self._load(key, signature)
+            if loaded is not None:
+                return Found(loaded, key, Origin.DISK)
+            program = self._compile_now(module, signature, name)
+            self.disk.write(key + PROGRAM_SUFFIX, program.serialize())
+            return Found(program, key, Origin.COMPILER)
 
     def _compile_now(self, module: bytes, signature: Signature, name: str) -> Program:
         start = time.perf_counter()

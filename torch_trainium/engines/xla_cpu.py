@@ -9,21 +9,18 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
-from collections import OrderedDict
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from torch_trainium.engines.engine import ALIGNMENT_BYTES, Buffer, Number, Signature
+from torch_trainium.engines.engine import Buffer, Number, Signature
 from torch_trainium.errors import CompilerUnavailableError
 
 JAXLIB_VERSION = "0.10.2"
 STORE = "torch_trainium.store"
 # Compiling takes a third of the time of level 3, and programs of one operator run as fast.
 OPTIMIZATION_LEVEL = 2
-# Arrays lent to XLA that are kept for the next run with the same address and shape.
-MAX_LOANS = 4096
 
 # Element type: (DLPack type code, bits).
 DLPACK_TYPES = {
@@ -46,7 +43,7 @@ DLPACK_TYPES = {
     "f8E5M2": (13, 8),
 }
 
-_SCALAR_TYPES: dict[str, Any] = {
+_NUMBER_TYPES: dict[str, Any] = {
     "i1": ctypes.c_bool,
     "i8": ctypes.c_int8,
     "i16": ctypes.c_int16,
@@ -61,6 +58,7 @@ _SCALAR_TYPES: dict[str, Any] = {
     "complex<f32>": ctypes.c_float * 2,
     "complex<f64>": ctypes.c_double * 2,
 }
+NUMBER_BYTES = 16
 
 
 class XlaCpuEngine:
@@ -68,6 +66,9 @@ class XlaCpuEngine:
 
     def __init__(self) -> None:
         client, extension = _jaxlib()
+        from torch_trainium.engines import _xla_buffers
+
+        self._buffers = _xla_buffers
         self._client: Any = client.make_cpu_client(asynchronous=False)
         self._device = self._client.local_devices()[0]
         self._devices = extension.DeviceList((self._device,))
@@ -77,7 +78,6 @@ class XlaCpuEngine:
         # Infinities, NaNs and signed zeros are PyTorch's, and division is division.
         debug.xla_cpu_enable_fast_math = False
         self._extension = extension
-        self._loans: OrderedDict[tuple[int, str, tuple[int, ...]], Any] = OrderedDict()
 
     def fingerprint(self) -> str:
         """What the compiler's output depends on beside the module."""
@@ -102,22 +102,21 @@ class XlaCpuEngine:
         """The bytes of a loaded program."""
         return bytes(self._client.serialize_executable(loaded))
 
+    def runner(self, loaded: Any, signature: Signature) -> Any:
+        """What fills in the arguments of a loaded program's runs, in C++."""
+        return self._buffers.Program(
+            loaded.execute_sharded,
+            self.lend,
+            tuple(_interned(buffer) for buffer in signature.inputs),
+            tuple(_interned(Buffer(element, ())) for element in signature.scalars),
+            _interned(Buffer("ui64", (len(signature.outputs) + signature.has_error,))),
+            len(signature.outputs),
+            signature.has_error,
+        )
+
     def lend(self, address: int, buffer: Buffer) -> Any:
         """XLA's array over the bytes at `address`, which no copy was made of."""
-        key = (address, buffer.element, buffer.shape)
-        loan = self._loans.get(key)
-        if loan is None:
-            loan = self._loans[key] = self.lend_once(address, buffer)
-            if len(self._loans) > MAX_LOANS:
-                self._loans.popitem(last=False)
-        return loan
-
-    def lend_once(self, address: int, buffer: Buffer) -> Any:
-        """The same, for an address that will not be seen again."""
-        from torch_trainium.engines import _xla_buffers
-
-        code, bits = DLPACK_TYPES[buffer.element]
-        capsule = _xla_buffers.lend(address, code, bits, buffer.shape)
+        capsule = self._buffers.lend(address, *DLPACK_TYPES[buffer.element], buffer.shape)
         loan = self._extension.dlpack_managed_tensor_to_buffer(capsule, self._device, None)
         if 0 not in buffer.shape and loan.unsafe_buffer_pointer() != address:
             raise RuntimeError(f"XLA copied an input at {address:#x} instead of reading it")
@@ -131,20 +130,33 @@ class XlaCpuProgram:
         self.signature = signature
         self._engine = engine
         self._loaded = loaded
-        self._execute = loaded.execute_sharded
-        self._idle_blocks: list[_ArgumentBlock] = []
+        self._program = engine.runner(loaded, signature)
 
     def run(self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]) -> int:
         """Run on the arrays at these addresses, and wait; returns the error, 0 if none."""
-        block = self._idle_blocks.pop() if self._idle_blocks else self._new_block()
-        lend = self._engine.lend
-        arguments = [
-            lend(address, buffer)
-            for address, buffer in zip(inputs, self.signature.inputs, strict=True)
-        ]
-        error = block.run(self._execute, arguments, scalars, outputs)
-        self._idle_blocks.append(block)
+        error: int = self._program.run(inputs, self.pack(scalars), outputs)
         return error
+
+    def bound(
+        self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]
+    ) -> Callable[[], Any]:
+        """XLA's execution on these arrays and nothing else."""
+        return partial(
+            self._loaded.execute_sharded,
+            self._program.arguments(inputs, self.pack(scalars), outputs),
+        )
+
+    def pack(self, scalars: Sequence[Number]) -> bytes:
+        """Numbers in 16 bytes each; integers that do not fit wrap around."""
+        packed = b""
+        for element, number in zip(self.signature.scalars, scalars, strict=True):
+            parts = (number.real, number.imag) if isinstance(number, complex) else (number,)
+            packed += bytes(_NUMBER_TYPES[element](*parts)).ljust(NUMBER_BYTES, b"\0")
+        return packed
+
+    def capsule(self) -> Any:
+        """The program for C++, a `runtime::LoadedProgram`."""
+        return self._program.capsule()
 
     def serialize(self) -> bytes:
         """Bytes from which `XlaCpuEngine.load` makes the program again."""
@@ -154,49 +166,11 @@ class XlaCpuProgram:
         """The optimized HLO, for whoever wants to know what runs."""
         return "\n".join(module.to_string() for module in self._loaded.hlo_modules())
 
-    def _new_block(self) -> _ArgumentBlock:
-        return _ArgumentBlock(self._engine, self.signature)
 
-
-class _ArgumentBlock:
-    """The numbers of one run: scalars, output addresses, error. XLA reads them in place.
-
-    One run at a time uses a block, and its arrays are lent to XLA once.
-    """
-
-    def __init__(self, engine: XlaCpuEngine, signature: Signature) -> None:
-        stores = len(signature.outputs) + signature.has_error
-        sizes = [ALIGNMENT_BYTES] * (len(signature.scalars) + 1) + [8 * stores]
-        self._memory = ctypes.create_string_buffer(sum(sizes) + ALIGNMENT_BYTES)
-        address = -(-ctypes.addressof(self._memory) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        self._scalars = []
-        self._lent = []
-        for element in signature.scalars:
-            self._scalars.append(_SCALAR_TYPES[element].from_address(address))
-            self._lent.append(engine.lend_once(address, Buffer(element, ())))
-            address += ALIGNMENT_BYTES
-        self._error = ctypes.c_int32.from_address(address) if signature.has_error else None
-        error_address, address = address, address + ALIGNMENT_BYTES
-        self._addresses = (ctypes.c_uint64 * stores).from_address(address)
-        if signature.has_error:
-            self._addresses[stores - 1] = error_address
-        self._lent.append(engine.lend_once(address, Buffer("ui64", (stores,))))
-
-    def run(
-        self,
-        execute: Any,
-        arguments: list[Any],
-        scalars: Sequence[Number],
-        outputs: Sequence[int],
-    ) -> int:
-        for slot, number in zip(self._scalars, scalars, strict=True):
-            if isinstance(number, complex):
-                slot[0], slot[1] = number.real, number.imag
-            else:
-                slot.value = number
-        self._addresses[: len(outputs)] = list(outputs)
-        execute(arguments + self._lent)
-        return 0 if self._error is None else self._error.value
+@cache
+def _interned(buffer: Buffer) -> Buffer:
+    """One object for equal ones, by which C++ tells them apart."""
+    return buffer
 
 
 @cache

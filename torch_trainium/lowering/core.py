@@ -9,7 +9,7 @@ import torch
 
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
-from torch_trainium.lowering.numbers import RANDOM_WORDS, NumberArgument, host_value
+from torch_trainium.lowering.numbers import RANDOM_WORDS, NumberArgument, fits, host_value
 from torch_trainium.lowering.values import Number, Operand, Scalar, Value
 
 if TYPE_CHECKING:
@@ -87,6 +87,16 @@ class Core:
         value = self._number_argument(NumberArgument((operand.index,), taken))
         return value.to(dtype) if narrow else value
 
+    def stored_number(self, operand: Operand, dtype: torch.dtype) -> Value:
+        """The same, but a number that `dtype` cannot hold raises RuntimeError, as a fill does."""
+        if isinstance(operand, Value):
+            return operand.to(dtype)
+        taken = dtypes.compute_dtype(dtype)
+        kind = operand.kind if isinstance(operand, Scalar) else type(operand)
+        if dtype is torch.bool or (kind is complex and not dtype.is_complex):
+            return self.number(operand, dtype)
+        return self.host_number(fits(dtype), [operand], taken).to(dtype)
+
     def host_number(
         self, function: str, operands: Sequence[Scalar | Number], dtype: torch.dtype
     ) -> Value:
@@ -161,14 +171,19 @@ class Core:
         any_failed = builder.any(failed) if failed.rank else failed
         self._errors.append(builder.select(any_failed, code, builder.constant(0, torch.int32)))
 
+    def error(self) -> Value | None:
+        """The number of the first check that fails, or zero; None where there are no checks."""
+        builder: Any = self
+        while len(self._errors) > 1:
+            first, second, *rest = self._errors
+            self._errors = [builder.select(first.ne(0), first, second), *rest]
+        return self._errors[0] if self._errors else None
+
     def finish(self, results: Sequence[Value]) -> bytes:
         """End the function with these results, and the error where there are checks."""
         returned = [result.ir for result in results]
-        if self._errors:
-            builder: Any = self
-            error = self._errors[0]
-            for other in self._errors[1:]:
-                error = builder.select(error.ne(0), error, other)
+        error = self.error()
+        if error is not None:
             returned.append(error.ir)
         self._func.ReturnOp(returned)
         inputs = [argument.type for argument in self._block.arguments]

@@ -90,6 +90,9 @@ def _positional_parameters(lowering: Lowering) -> int:
 # Operators that write to arguments and whose functional form goes by another name.
 _FUNCTIONAL = {
     "prims::copy_to": ("aten", "copy", "default"),
+    "aten::polygamma_": ("aten", "polygamma", "default"),
+    "aten::_cummax_helper": ("aten", "cummax", "default"),
+    "aten::_cummin_helper": ("aten", "cummin", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
     # Itself: its lowering gives the running statistics after the results.
     "aten::batch_norm_gather_stats_with_counts": (
@@ -141,11 +144,13 @@ def functional_form(overload: Any) -> Any | None:
 def written_arguments(overload: Any) -> tuple[str, ...]:
     """The arguments that an operator writes to."""
     declared = [
-        a.name
-        for a in overload._schema.arguments
-        if a.alias_info is not None and a.alias_info.is_write
+        a for a in overload._schema.arguments if a.alias_info is not None and a.alias_info.is_write
     ]
-    return (*declared, *_UNDECLARED_WRITES.get(registry.qualified_name(overload), ()))
+    declared.sort(key=lambda a: not a.is_out)  # what an operator returns comes first
+    return (
+        *(a.name for a in declared),
+        *_UNDECLARED_WRITES.get(registry.qualified_name(overload), ()),
+    )
 
 
 @cache

@@ -59,6 +59,20 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return COMPUTE_DTYPES.get(dtype, dtype)
 
 
+def scatter_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What elements are combined in by a scatter, which targets have for real numbers.
+
+    Of booleans, 0 and 1, sums, products and extremes are right as float32. Integers stay: their
+    sums wrap.
+    """
+    return torch.float32 if dtype is torch.bool else compute_dtype(dtype)
+
+
+def counting_dtype(most: int) -> torch.dtype:
+    """What counts up to `most`: float32 while exact, as targets scatter no sums of integers."""
+    return torch.float32 if most <= 2**24 else torch.int32
+
+
 def real_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype of the absolute value: complex64 gives float32, others themselves."""
     return _REAL_PARTS.get(dtype, dtype)

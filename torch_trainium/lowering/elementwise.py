@@ -24,6 +24,7 @@ class Elementwise(Core):
         """As `Tensor.to(dtype)`: to bool asks for non-zero, to integers truncates."""
         if a.dtype is dtype:
             return a
+        dtypes.element_type(dtype)  # raises for those that programs have not
         if dtype is torch.bool:
             return a.ne(0)
         if a.dtype.is_complex and not dtype.is_complex:
@@ -31,6 +32,9 @@ class Elementwise(Core):
         if dtype.is_complex and not a.dtype.is_complex:
             part = self.convert(a, dtypes.real_dtype(dtype))
             return self.complex(part, self.constant(0, part.dtype, part.shape))
+        if a.dtype is torch.bool and dtype.is_floating_point:
+            # XLA takes a product with a converted boolean for a choice, and false * NaN for 0.
+            return self.select(a, self.constant(1, dtype), self.constant(0, dtype))
         via = _CONVERSIONS_BY_WAY_OF.get(a.dtype) or _CONVERSIONS_BY_WAY_OF.get(dtype)
         if via is not None and via not in (a.dtype, dtype):
             return self.convert(self.convert(a, via), dtype)

@@ -1,4 +1,4 @@
-"""Builder methods that address elements by number, and sort them."""
+"""Builder methods that address elements by number, and put them in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_trainium.lowering.values import Value
 
 
 class Indexing(Contractions):
-    """Gather, scatter and sort. XLA clamps indices: what PyTorch refuses has to be checked."""
+    """Gather, scatter and top-k. XLA clamps indices: what PyTorch refuses has to be checked."""
 
     def checked_index(self, index: Value, length: int, message: str | None = None) -> Value:
         """Indices into `length` elements, negative ones counted from the end.
@@ -183,24 +183,15 @@ class Indexing(Contractions):
         operation = self.hlo.DynamicUpdateSliceOp(a.ir, update.ir, [s.ir for s in starts])
         return self.emit(operation, a.dtype)
 
-    def sort(
-        self, values: Sequence[Value], dim: int, before: Combine, *, stable: bool = True
-    ) -> list[Value]:
-        """Several arrays sorted together along a dimension.
+    def top_k(self, a: Value, k: int) -> tuple[Value, Value]:
+        """The k largest elements along the last dimension, and their positions as int32.
 
-        `before` gets, array by array, a left and a right element, and returns whether the left
-        ones come first.
+        They descend; of equals the first comes first. Zeros of two signs are not equal, and NaN
+        counts as beyond the infinity of its sign.
         """
-        dim = self.dimension(values[0], dim)
-        operation = self.hlo.SortOp(
-            [self.type_of(v.dtype, v.shape) for v in values],
-            [v.ir for v in values],
-            dimension=dim,
-            is_stable=stable,
-        )
-        pairs: list[torch.dtype] = [v.dtype for v in values for _ in range(2)]
-        self.body(operation.regions[0], pairs, before)
-        return [self.value(r, v.dtype) for r, v in zip(operation.results, values, strict=True)]
+        operation = self.chlo.TopKOp(a.ir, k)
+        values, positions = operation.results
+        return self.value(values, a.dtype), self.value(positions, torch.int32)
 
     def while_(
         self,

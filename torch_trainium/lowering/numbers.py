@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
+from torch_trainium.lowering.dtypes import ELEMENT_TYPES
 from torch_trainium.lowering.values import Number
 
 
@@ -29,14 +31,14 @@ class NumberArgument(NamedTuple):
 def host_values(
     arguments: Sequence[NumberArgument],
     numbers: Sequence[Number],
-    stream: tuple[int, int] | None = None,
+    stream: tuple[int, int] = (0, 0),
 ) -> list[Number]:
     """What to run a program with.
 
     Args:
         arguments: what the program takes.
         numbers: the call's numbers.
-        stream: seed and offset of the random numbers, where the program draws any.
+        stream: seed and offset of the random numbers; anything where none are drawn.
 
     Raises:
         RuntimeError: the operator does not take such a number.
@@ -49,7 +51,7 @@ def host_values(
         elif sources:
             taken = HOST_FUNCTIONS[function](*(numbers[source] for source in sources))
             values.append(_convert(taken, dtype))
-        elif stream is not None:
+        else:
             values.append(RANDOM_WORDS[function](*stream))
     return values
 
@@ -71,6 +73,29 @@ def _convert(number: Number, dtype: torch.dtype) -> Number:
     if isinstance(number, float) and not math.isfinite(number):
         return 0
     return int(number)
+
+
+def fits(dtype: torch.dtype) -> str:
+    """The host function that refuses numbers `dtype` cannot hold, as where PyTorch stores them.
+
+    Unsigned integers take negative numbers of their width, and floats infinities.
+    """
+    return f"fits_{str(dtype).removeprefix('torch.')}"
+
+
+def _fitting(number: Number, dtype: torch.dtype) -> Number:
+    if dtype is torch.bool:
+        return number
+    real = number.real if isinstance(number, complex) else number
+    if dtype.is_floating_point or dtype.is_complex:
+        largest: float = torch.finfo(dtype).max
+        is_held = not math.isfinite(real) or -largest <= real <= largest
+    else:
+        limits = torch.iinfo(dtype)
+        is_held = (limits.min or -limits.max) <= real <= limits.max
+    name = str(dtype).removeprefix("torch.")
+    _expect(is_held, f"value cannot be converted to type {name} without overflow: {number}")
+    return number
 
 
 _WORD = (1 << 32) - 1
@@ -149,6 +174,7 @@ def _slope_range(low: float, high: float) -> float:
 
 HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "itself": lambda a: a,
+    **{fits(dtype): partial(_fitting, dtype=dtype) for dtype in ELEMENT_TYPES},
     "complement": lambda a: 1 - a,
     "half_sum": lambda a, b: (a + b) / 2,
     "uniform_range": _range,

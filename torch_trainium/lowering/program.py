@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensorMode
 
 from torch_trainium.engines.engine import Number, Signature
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, dtypes, registry, windows
+from torch_trainium.lowering import dispatch, dtypes, registry, shape_functions, windows
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.numbers import NumberArgument
 from torch_trainium.lowering.values import Scalar, Value
@@ -116,6 +117,9 @@ def lower_operator(call: Call) -> OperatorProgram:
             return inputs[argument.position][1]
 
         with _naming(overload, x.ir.MLIRError):
+            for window in expected or ():
+                if window is not None:
+                    dtypes.element_type(window.dtype)  # before a decomposition runs into it
             values = {name: map_tensors(value, as_value) for name, value in read.items()}
             # Gaps of a written window keep what they hold, so its buffer is read as well.
             for target in targets:
@@ -128,6 +132,7 @@ def lower_operator(call: Call) -> OperatorProgram:
         new = len(flat) - len(targets)
         placed: list[Result] = []
         outputs: list[Value] = []
+        error = x.error()
         for i, value in enumerate(flat):
             if value is None:
                 continue
@@ -140,6 +145,9 @@ def lower_operator(call: Call) -> OperatorProgram:
             if result.is_output:
                 old = inputs[result.written][0] if result.written in inputs else None
                 shaped = x.broadcast(value, window.shape).to(window.dtype)
+                if error is not None and result.written in inputs and not result.resized:
+                    # Whoever is told of an error finds what was to be written as it was.
+                    shaped = x.select(error.eq(0), shaped, inputs[result.written][1])
                 outputs.append(windows.write(x, shaped, window, old))
         tensors = _tensors(call.arguments)
         read_positions = [position for position in inputs if tensors[position].size]
@@ -149,7 +157,8 @@ def lower_operator(call: Call) -> OperatorProgram:
             tuple(result.window.buffer for result in placed if result.is_output),
             bool(x.checks),
         )
-        module = x.finish(outputs) if outputs or x.checks else None
+        with _naming(overload, x.ir.MLIRError):
+            module = x.finish(outputs) if outputs or x.checks else None
     return OperatorProgram(
         module,
         signature,
@@ -247,6 +256,11 @@ def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
     return written
 
 
+# Their shape functions lay results out as CUDA does, unless the tensors are said to be the CPU's.
+_LAYOUTS_BY_DEVICE = (
+    *("aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c"),
+    *("aten::_linalg_svd", "aten::linalg_eig"),
+)
 # Their shape functions describe what CUDA notes for the backward pass, not the CPU's.
 _SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 
@@ -260,23 +274,26 @@ def _infer(
         if isinstance(argument, Tensor):
             window = argument.window
             return torch.empty_strided(
-                window.shape, window.strides, dtype=window.dtype, device="meta"
+                window.shape, window.strides, dtype=window.dtype, device=device
             )
         if isinstance(argument, Scalar):
             number = numbers[argument.index]
             return number if argument.dtype is None else torch.tensor(number, dtype=argument.dtype)
         if isinstance(argument, (list, tuple)):
             return [as_meta(item) for item in argument]
-        return torch.device("meta") if isinstance(argument, torch.device) else argument
+        return torch.device(device) if isinstance(argument, torch.device) else argument
 
     schema = overload._schema
+    by_device = schema.name in _LAYOUTS_BY_DEVICE
+    device = "cpu" if by_device else "meta"
     if schema.name in _SHAPES_OF_ANOTHER_DEVICE:
         return None
-    positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
-    named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
     try:
-        with torch.no_grad():
-            results = overload(*positional, **named)
+        with torch.no_grad(), FakeTensorMode() if by_device else nullcontext():
+            positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
+            named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
+            shapes = shape_functions.TABLE.get(registry.qualified_name(overload), overload)
+            results = shapes(*positional, **named)
     except NotImplementedError:
         return None
     return [
@@ -301,6 +318,10 @@ def _agree(
         )
 
 
+# In-place operators that give the tensor they write to the result's shape, as `out=` does.
+_RESIZE_IN_PLACE = ("aten::addbmm_",)
+
+
 def _place(call: Call, value: Value, target: Tensor | None, expected: Window | None) -> Result:
     if target is None:
         return Result(None, expected or _contiguous(value.dtype, value.shape))
@@ -310,7 +331,8 @@ def _place(call: Call, value: Value, target: Tensor | None, expected: Window | N
             f"result type {_name(value.dtype)} can't be cast to the desired output type "
             f"{_name(window.dtype)}"
         )
-    is_out = any(a.is_out for a in call.overload._schema.arguments)
+    schema = call.overload._schema
+    is_out = any(a.is_out for a in schema.arguments) or schema.name in _RESIZE_IN_PLACE
     if value.shape == window.shape or not is_out:
         return Result(target.position, window)
     layout = expected or _contiguous(value.dtype, value.shape)

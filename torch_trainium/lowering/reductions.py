@@ -88,18 +88,14 @@ class Reductions(Shapes):
         window: Sequence[int],
         strides: Sequence[int] | None = None,
         padding: Sequence[tuple[int, int]] | None = None,
-        dilation: Sequence[int] | None = None,
-        base_dilation: Sequence[int] | None = None,
     ) -> list[Value]:
         """The same over windows; every argument has an entry for every dimension."""
         rank = len(window)
-        strides, dilation = list(strides or [1] * rank), list(dilation or [1] * rank)
+        strides = list(strides or [1] * rank)
         padding = list(padding or [(0, 0)] * rank)
         lengths = []
         for d, n in enumerate(values[0].shape):
-            base = (n - 1) * (base_dilation[d] if base_dilation else 1) + 1 if n else 0
-            reach = dilation[d] * (window[d] - 1) + 1
-            room = base + sum(padding[d]) - reach
+            room = n + sum(padding[d]) - window[d]
             lengths.append(room // strides[d] + 1 if room >= 0 else 0)
         starts = [
             start if isinstance(start, Value) else self.constant(start, v.dtype)
@@ -112,8 +108,6 @@ class Reductions(Shapes):
             [s.ir for s in starts],
             list(window),
             window_strides=strides,
-            base_dilations=list(base_dilation) if base_dilation else None,
-            window_dilations=dilation,
             padding=pairs,
         )
         self.body(operation.regions[0], [v.dtype for v in values] * 2, combine)

@@ -83,11 +83,12 @@ def read(x: Builder, window: Window) -> tuple[Value, Value]:
 
 
 def write(x: Builder, value: Value, window: Window, old: Value | None) -> Value:
-    """The buffer with the value in it; `old` is what it held, where a window leaves gaps."""
+    """The buffer with the value in it; gaps keep what they hold in `old`, or are zero if None."""
     order = window.order
     if order is not None:
         return x.transpose(value, order)
-    assert old is not None
+    if old is None:
+        old = x.constant(0, window.dtype, window.buffer.shape)
     places = x.reshape(positions(x, window), [window.size])
     return x.put_elements(old, [places], x.reshape(value, [window.size]))
 

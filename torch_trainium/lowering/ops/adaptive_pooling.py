@@ -12,6 +12,7 @@ from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.ops.pooling import along_dim, image_places, larger
 from torch_trainium.lowering.reductions import lowest
 from torch_trainium.lowering.registry import lower
+from torch_trainium.lowering.sliding import fold_dims
 from torch_trainium.lowering.values import Number, Value
 
 aten = torch.ops.aten
@@ -105,7 +106,7 @@ def _max_over(
     for d, places in reversed(list(enumerate(windows, outer))):
         value = _unfold(x, value, d, places, lowest(a.dtype))
         at = _unfold(x, at, d, places, last)
-        value, at = x.reduce([value, at], [lowest(a.dtype), last], [d + 1], larger(x))
+        value, at = fold_dims(x, [value, at], [d + 1], larger(x))
     return value, at.to(torch.int64)
 
 
@@ -152,7 +153,7 @@ def _fractional_max_pool(
     first = x.iota(torch.int32, within.shape, 0) * math.prod(image)
     taken = x.take(x.reshape(a, [a.size]), within + first)
     dims = [2 + 2 * d for d in range(spatial)]
-    value, at = x.reduce([taken, within], [lowest(a.dtype), math.prod(image)], dims, larger(x))
+    value, at = fold_dims(x, [taken, x.broadcast(within, taken.shape)], dims, larger(x))
     shape = [*outer, *output_size]
     return x.reshape(value, shape), x.reshape(at.to(torch.int64), shape)
 

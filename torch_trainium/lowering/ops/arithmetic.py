@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.ops.functions import sqrt
@@ -138,6 +139,8 @@ def _integer_power(x: Builder, a: Value, b: Value) -> Value:
 @lower(aten.pow.Tensor_Scalar, static=("exponent",))
 def pow_scalar(x: Builder, a: Value, exponent: Number) -> Value:
     dtype = result_dtype([a, exponent])
+    if dtypes.is_integral(dtype) and exponent < 0:  # type: ignore[operator]
+        raise LoweringError("Integers to negative integer powers are not allowed.")
     base = a.to(dtypes.compute_dtype(dtype))
     return _to_power(x, base, exponent).to(dtype)
 

@@ -36,7 +36,8 @@ def i1(x: Builder, a: Value) -> Value:
 
 @pointwise(aten.special_i1e, result="float")
 def i1e(x: Builder, a: Value) -> Value:
-    return x.sign(a) * _scaled_i(x, x.abs(a), 1)
+    scaled = _scaled_i(x, x.abs(a), 1)
+    return x.select(a < 0, -scaled, scaled)
 
 
 @pointwise(aten.special_modified_bessel_k0, result="float")
@@ -119,7 +120,7 @@ def _scaled_k(x: Builder, a: Value, order: int) -> Value:
     square = a * a
     grown = fitted(x, series.first_kind(order, 1), square, 0, NEAR_K**2)
     rest = fitted(x, series.logarithmic_rest(order, 1), square, 0, NEAR_K**2)
-    near = rest / 2 - x.log(a / 2) * grown
+    near = rest / 2 - _log_of_half(x, a) * grown
     near = 1 / a - near * a if order else near
     inverse = 1 / x.maximum(a, NEAR_K)
     far = fitted(x, series.decay(order), inverse, 0, 1 / NEAR_K) * x.sqrt(inverse * (math.pi / 2))
@@ -151,11 +152,16 @@ def _far(x: Builder, a: Value, order: int) -> tuple[Value, Value]:
 
 def _second_kind(x: Builder, a: Value, order: int) -> Value:
     rest = fitted(x, series.logarithmic_rest(order, -1), a * a, 0, NEAR**2)
-    near = x.log(a / 2) * _near_j(x, a, order) * 2 - (rest * a if order else rest)
+    near = _log_of_half(x, a) * _near_j(x, a, order) * 2 - (rest * a if order else rest)
     near = near * (1 / math.pi)
     near = near - 2 / math.pi / a if order else near
     result = x.select(a < NEAR, near, _far(x, a, order)[1])
     return _with_pole(x, a, result, -math.inf)
+
+
+def _log_of_half(x: Builder, a: Value) -> Value:
+    """Of the smallest normal number too, whose half is none."""
+    return x.log(a) - math.log(2)
 
 
 def _with_pole(x: Builder, a: Value, result: Value, pole: float) -> Value:

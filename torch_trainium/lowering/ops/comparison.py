@@ -54,7 +54,7 @@ def where(x: Builder, condition: Value, a: Operand, b: Operand) -> Value:
 
 @lower(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 def masked_fill(x: Builder, a: Value, mask: Value, value: Operand) -> Value:
-    return x.select(mask, x.number(value, a.dtype), a)
+    return x.select(mask, x.stored_number(value, a.dtype), a)
 
 
 @pointwise(aten.maximum)

@@ -152,13 +152,19 @@ def _spread(x: Builder, a: Value, weight: Value, g: Geometry, lengths: Sequence[
         return x.constant(0, wide, [a.shape[0], outputs, *lengths])
     rows = zip(lengths, g.stride, g.reach(weight.shape[2:]), a.shape[2:], g.padding, strict=True)
     padding = [(reach - p, out + p - (n - 1) * s - 1) for out, s, reach, n, p in rows]
+    spacing = g.stride
+    if max(spacing) > 1 and max(g.dilation) > 1:
+        # The targets have no convolution that dilates both its operands.
+        none = [0] * a.rank
+        a = x.pad(a, 0, none, none, [0, 0, *(s - 1 for s in spacing)])
+        spacing = [1] * len(spacing)
     return x.convolution(
         a,
         _exchange_channels(x, weight, g.groups),
         strides=[1] * len(g.stride),
         padding=padding,
         dilation=g.dilation,
-        input_dilation=g.stride,
+        input_dilation=spacing,
         groups=g.groups,
         accumulate=wide,
     )

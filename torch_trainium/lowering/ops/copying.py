@@ -37,7 +37,7 @@ def copy(x: Builder, a: Value, source: Operand, non_blocking: bool) -> Value:
 
 @lower(aten.fill.Scalar, aten.fill.Tensor)
 def fill(x: Builder, a: Value, value: Operand) -> Value:
-    return x.broadcast(x.number(value, a.dtype), a.shape)
+    return x.broadcast(x.stored_number(value, a.dtype), a.shape)
 
 
 @lower(aten.zero)

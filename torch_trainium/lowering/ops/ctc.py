@@ -13,6 +13,7 @@ import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.reductions import Combine
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 
@@ -50,7 +51,9 @@ def ctc_loss(
     zero_infinity: bool,
 ) -> tuple[Value, Value]:
     wide = log_probs.to(dtypes.compute_dtype(log_probs.dtype))
-    to = _align(x, wide, targets, input_lengths, target_lengths, blank)
+    longest = max(target_lengths, default=0)
+    into, out = (_lengths(x, numbers) for numbers in (input_lengths, target_lengths))
+    to = _align(x, wide, targets, into, out, longest, blank)
     alpha = _forward(x, to)
     state = x.iota(torch.int32, to.labels.shape, 1)
     time = x.iota(torch.int32, [1, alpha.shape[1], 1], 1)
@@ -62,21 +65,22 @@ def ctc_loss(
     return loss.to(log_probs.dtype), alpha.to(log_probs.dtype)
 
 
-@lower(aten._ctc_loss_backward)
+@lower(aten._ctc_loss_backward, aten._ctc_loss_backward.Tensor)
 def ctc_loss_backward(
     x: Builder,
     grad: Value,
     log_probs: Value,
     targets: Value,
-    input_lengths: Sequence[int],
-    target_lengths: Sequence[int],
+    input_lengths: Sequence[int] | Value,
+    target_lengths: Sequence[int] | Value,
     loss: Value,
     alpha: Value,
     blank: int,
     zero_infinity: bool,
 ) -> Value:
     wide = log_probs.to(dtypes.compute_dtype(log_probs.dtype))
-    to = _align(x, wide, targets, input_lengths, target_lengths, blank)
+    into, out = (_lengths(x, numbers) for numbers in (input_lengths, target_lengths))
+    to = _align(x, wide, targets, into, out, (alpha.shape[2] - 1) // 2, blank)
     state = x.unsqueeze(x.iota(torch.int32, to.labels.shape, 1), 1)
     time = x.iota(torch.int32, [1, alpha.shape[1], 1], 1)
     inside = (state < x.unsqueeze(to.states, 1)) & (time < x.unsqueeze(to.times, 2))
@@ -96,17 +100,21 @@ def ctc_loss_backward(
     return x.transpose(each, [1, 0, 2]).to(log_probs.dtype)
 
 
+def _lengths(x: Builder, numbers: Sequence[int] | Value) -> Value:
+    return numbers.to(torch.int32) if isinstance(numbers, Value) else x.vector(numbers, torch.int32)
+
+
 def _align(
     x: Builder,
     log_probs: Value,
     targets: Value,
-    input_lengths: Sequence[int],
-    target_lengths: Sequence[int],
+    input_lengths: Value,
+    target_lengths: Value,
+    longest: int,
     blank: int,
 ) -> _Alignment:
     times, sequences, _ = log_probs.shape
-    longest = max(target_lengths, default=0)
-    rows = _rows(x, targets, target_lengths, longest)
+    rows = _rows(x, targets.to(torch.int32), target_lengths, longest)
     between = x.constant(blank, torch.int32, rows.shape)
     pairs = x.reshape(x.stack([between, rows], dim=2), [sequences, 2 * longest])
     labels = x.concatenate([pairs, x.constant(blank, torch.int32, [sequences, 1])], 1)
@@ -120,44 +128,39 @@ def _align(
         labels,
         labels.ne(blank) & labels.ne(two_before),
         emission,
-        _column(x, input_lengths),
-        _column(x, [2 * length + 1 for length in target_lengths]),
+        x.unsqueeze(input_lengths, 1),
+        x.unsqueeze(target_lengths * 2 + 1, 1),
     )
 
 
-def _rows(x: Builder, targets: Value, lengths: Sequence[int], longest: int) -> Value:
+def _rows(x: Builder, targets: Value, lengths: Value, longest: int) -> Value:
     """Targets as [N, longest], also where they come one after another."""
-    targets = targets.to(torch.int32)
     if targets.rank == 2:
         return x.slice_in_dim(targets, 1, 0, longest)
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    rows = [
-        x.pad(x.slice_in_dim(targets, 0, start, start + length), 0, [0], [longest - length])
-        for start, length in zip(starts, lengths, strict=True)
-    ]
-    return x.stack(rows)
-
-
-def _column(x: Builder, numbers: Sequence[int]) -> Value:
-    return x.stack([x.constant(n, torch.int32, [1]) for n in numbers])
+    sequences = lengths.shape[0]
+    square = [sequences, sequences]
+    is_before = x.iota(torch.int32, square, 1) < x.iota(torch.int32, square, 0)
+    starts = x.sum(x.select(is_before, x.unsqueeze(lengths, 0), 0), [1], keepdim=True)
+    places = starts + x.iota(torch.int32, [sequences, longest], 1)
+    # What lies beyond a target's own length is no state of it.
+    return x.take(targets, x.minimum(places, max(targets.size - 1, 0)))
 
 
 def _forward(x: Builder, to: _Alignment) -> Value:
     """alpha[n, t, s]: of all paths to state s at time t, that time included."""
     sequences, times, states = to.emission.shape
     state = x.iota(torch.int32, [sequences, states], 1)
-    start = x.select((state < 2) & (state < to.states), _at(x, to.emission, 0), -math.inf)
-    never = x.constant(-math.inf, start.dtype)
+    never = x.constant(-math.inf, to.emission.dtype)
+    first = x.select((state < 2) & (state < to.states), x.constant(0, never.dtype), never)
 
-    def step(previous: Value, emission: Value, skips: Value) -> Value:
-        one = x.pad(previous, never, [0, 1], [0, -1])
-        two = x.select(skips, x.pad(previous, never, [0, 2], [0, -2]), never)
-        return _log_sum(x, x.stack([previous, one, two]), [0]) + emission
+    def step(time: Value, column: Value, alpha: Value) -> list[Value]:
+        one = x.pad(column, never, [0, 1], [0, -1])
+        two = x.select(to.skips, x.pad(column, never, [0, 2], [0, -2]), never)
+        through = _log_sum(x, x.stack([column, one, two]), [0])
+        column = x.select(time.eq(0), first, through) + _at(x, to.emission, time)
+        return [time + 1, column, _placed(x, alpha, column, time)]
 
-    columns = [start]
-    for t in range(1, times):
-        columns.append(step(columns[-1], _at(x, to.emission, t), to.skips))
-    return x.stack(columns, dim=1)
+    return _over_time(x, to, 0, lambda time: time < times, step)
 
 
 def _backward(x: Builder, to: _Alignment) -> Value:
@@ -167,20 +170,38 @@ def _backward(x: Builder, to: _Alignment) -> Value:
     is_last = (state >= to.states - 2) & (state < to.states)
     never = x.constant(-math.inf, to.emission.dtype)
     skips = x.pad(to.skips, False, [0, -2], [0, 2])
-    column = x.constant(-math.inf, to.emission.dtype, [sequences, states])
-    columns = []
-    for t in reversed(range(times)):
+
+    def step(time: Value, column: Value, beta: Value) -> list[Value]:
         one = x.pad(column, never, [0, -1], [0, 1])
         two = x.select(skips, x.pad(column, never, [0, -2], [0, 2]), never)
         through = _log_sum(x, x.stack([column, one, two]), [0])
-        through = x.select(is_last & to.times.eq(t + 1), 0, through)
-        column = through + _at(x, to.emission, t)
-        columns.append(column)
-    return x.stack(columns[::-1], dim=1)
+        through = x.select(is_last & to.times.eq(time + 1), 0, through)
+        column = through + _at(x, to.emission, time)
+        return [time - 1, column, _placed(x, beta, column, time)]
+
+    return _over_time(x, to, times - 1, lambda time: time >= 0, step)
 
 
-def _at(x: Builder, emission: Value, time: int) -> Value:
-    return x.squeeze(x.slice_in_dim(emission, 1, time, time + 1), [1])
+def _over_time(x: Builder, to: _Alignment, start: int, goes_on: Combine, step: Combine) -> Value:
+    """What a recurrence gives at all times: it starts from paths that have no probability."""
+    sequences, _, states = to.emission.shape
+    state = [
+        x.constant(start, torch.int32),
+        x.constant(-math.inf, to.emission.dtype, [sequences, states]),
+        x.constant(-math.inf, to.emission.dtype, to.emission.shape),
+    ]
+    return x.while_(state, lambda time, *_: goes_on(time), step)[2]
+
+
+def _at(x: Builder, emission: Value, time: Value) -> Value:
+    sequences, _, states = emission.shape
+    zero = x.constant(0, torch.int32)
+    return x.squeeze(x.dynamic_slice(emission, [zero, time, zero], [sequences, 1, states]), [1])
+
+
+def _placed(x: Builder, all_times: Value, column: Value, time: Value) -> Value:
+    zero = x.constant(0, torch.int32)
+    return x.dynamic_update_slice(all_times, x.unsqueeze(column, 1), [zero, time, zero])
 
 
 def _log_sum(x: Builder, a: Value, dims: Sequence[int]) -> Value:

@@ -195,8 +195,9 @@ def _in_table(x: Builder, indices: Value, length: int) -> Value:
 
 def _frequency(x: Builder, index: Value, length: int) -> Value:
     """How often each index occurs."""
-    ones = x.constant(1, torch.int32, index.shape)
-    counts = x.put_slices(x.constant(0, torch.int32, [length]), index, ones, 0, x.add)
+    dtype = dtypes.counting_dtype(index.size)
+    ones = x.constant(1, dtype, index.shape)
+    counts = x.put_slices(x.constant(0, dtype, [length]), index, ones, 0, x.add)
     return x.take(counts, index)
 
 
@@ -219,8 +220,8 @@ def _bag_of_each(x: Builder, index: Value, offsets: Value, bags: int) -> Value:
 
 
 def _bag_size(x: Builder, bag: Value, kept: Value, bags: int) -> Value:
-    zeros = x.constant(0, torch.int32, [bags])
-    return x.put_slices(zeros, bag, kept.to(torch.int32), 0, x.add)
+    dtype = dtypes.counting_dtype(bag.size)
+    return x.put_slices(x.constant(0, dtype, [bags]), bag, kept.to(dtype), 0, x.add)
 
 
 def _largest(
@@ -233,10 +234,11 @@ def _largest(
     best = x.put_slices(low, bag, x.select(kept, rows, -math.inf), 0, x.maximum)
     is_best = kept & (rows.eq(x.take(best, bag)) | x.is_nan(rows))
     last = index.size
-    position = x.select(is_best, x.iota(torch.int32, rows.shape), last)
-    first = x.put_slices(x.constant(last, torch.int32, shape), bag, position, 0, x.minimum)
+    dtype = dtypes.counting_dtype(last)
+    position = x.select(is_best, x.iota(dtype, rows.shape), last)
+    first = x.put_slices(x.constant(last, dtype, shape), bag, position, 0, x.minimum)
     found = first < last
-    source = x.select(found, x.take(index, first), 0)
+    source = x.select(found, x.take(index, x.minimum(first, last - 1).to(torch.int32)), 0)
     return x.select(found, best, 0), source
 
 

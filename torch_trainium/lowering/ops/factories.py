@@ -19,7 +19,9 @@ def full(
 ) -> Value:
     kind = fill_value.kind if isinstance(fill_value, Scalar) else type(fill_value)
     default = {bool: torch.bool, int: torch.int64, complex: torch.complex64}.get(kind)
-    return x.broadcast(x.number(fill_value, dtype or default or torch.get_default_dtype()), size)
+    return x.broadcast(
+        x.stored_number(fill_value, dtype or default or torch.get_default_dtype()), size
+    )
 
 
 @lower(aten.zeros, aten.empty.memory_format)
@@ -46,7 +48,7 @@ def scalar_tensor(x: Builder, number: Operand, *, dtype: torch.dtype | None) -> 
 
 @lower(aten.full_like)
 def full_like(x: Builder, a: Value, fill_value: Operand, *, dtype: torch.dtype | None) -> Value:
-    return x.broadcast(x.number(fill_value, dtype or a.dtype), a.shape)
+    return x.broadcast(x.stored_number(fill_value, dtype or a.dtype), a.shape)
 
 
 @lower(aten.zeros_like, aten.empty_like)
@@ -90,7 +92,7 @@ def new_full(
     *,
     dtype: torch.dtype | None,
 ) -> Value:
-    return x.broadcast(x.number(fill_value, dtype or a.dtype), size)
+    return x.broadcast(x.stored_number(fill_value, dtype or a.dtype), size)
 
 
 @lower(aten.arange.start_step, static=("start", "end", "step"))

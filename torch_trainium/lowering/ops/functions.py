@@ -32,8 +32,6 @@ OPERATIONS: dict[Any, Callable[[Builder, Value], Value]] = {
 CHLO = {
     aten.atan: "Atan",
     aten.atanh: "Atanh",
-    aten.cosh: "Cosh",
-    aten.sinh: "Sinh",
     aten.erf: "Erf",
     aten.erfc: "Erfc",
     aten.erfinv: "ErfInv",
@@ -91,6 +89,31 @@ def asinh(x: Builder, a: Value) -> Value:
 def _signed_imag(x: Builder, a: Value, sign: Value) -> Value:
     """The side of a branch cut that a zero's sign says, which XLA leaves out."""
     return x.complex(x.real(a), x.copysign(x.imag(a), sign))
+
+
+@pointwise(aten.cosh, result="float")
+def cosh(x: Builder, a: Value) -> Value:
+    if a.dtype.is_complex:
+        return x.chlo_unary("Cosh", a)
+    half = _half_of_exp(x, x.abs(a))
+    return half + 0.25 / half
+
+
+@pointwise(aten.sinh, result="float")
+def sinh(x: Builder, a: Value) -> Value:
+    if a.dtype.is_complex:
+        return x.chlo_unary("Sinh", a)
+    half = _half_of_exp(x, x.abs(a))
+    far = half - 0.25 / half
+    less_one = x.expm1(a)  # near zero, where the difference of exponentials cancels
+    near = 0.5 * (less_one + less_one / (less_one + 1))
+    return x.select(x.abs(a) < 1, near, x.select(a < 0, -far, far))
+
+
+def _half_of_exp(x: Builder, a: Value) -> Value:
+    """exp(a) / 2, which does not overflow where only exp(a) does."""
+    root = x.exp(a * 0.5)
+    return (root * 0.5) * root
 
 
 @pointwise(aten.digamma, result="float")
@@ -201,7 +224,10 @@ def logit(x: Builder, a: Value, eps: Operand | None) -> Value:
     if eps is not None:
         margin = x.number(eps, wide)
         p = x.clamp(margin, p, 1 - margin)
-    return x.log(p / (1 - p)).to(dtype)
+    # Rounded at every step, as PyTorch's CPU kernel: near 1/2 that is most of the result.
+    complement = (1 - p).to(dtype).to(wide)
+    odds = (p / complement).to(dtype).to(wide)
+    return x.log(odds).to(dtype)
 
 
 @lower(aten.logit_backward)

@@ -35,9 +35,9 @@ def index_select(x: Builder, a: Value, dim: int, index: Value) -> Value:
 def index_add(
     x: Builder, a: Value, dim: int, index: Value, source: Value, *, alpha: Operand
 ) -> Value:
-    wide = dtypes.compute_dtype(a.dtype)
-    added = times(x, source.to(wide), x.number(alpha, wide))
-    return put_along(x, a.to(wide), dim, index, added, plus(x, wide)).to(a.dtype)
+    wide = dtypes.scatter_dtype(a.dtype)
+    added = source.to(wide) * x.number(alpha, wide)
+    return put_along(x, a.to(wide), dim, index, added, x.add).to(a.dtype)
 
 
 @lower(aten.index_copy)
@@ -106,7 +106,7 @@ def index_put(x: Builder, a: Value, indices: Indices, values: Value, accumulate:
         return put_where(x, a, masks[0].to(torch.bool), values, dim, accumulate=accumulate)
     dims, vectors = _coordinates(x, a, indices)
     if not dims:
-        return add(x, a, values) if accumulate else x.broadcast(values, a.shape)
+        return _add(x, a, values) if accumulate else x.broadcast(values, a.shape)
     rest = [n for d, n in enumerate(a.shape) if d not in dims]
     at = _place_of_indices(dims)
     shape = vectors.shape[:-1]
@@ -114,12 +114,12 @@ def index_put(x: Builder, a: Value, indices: Indices, values: Value, accumulate:
     updates = _expand(x, values, [*rest[:at], *shape, *rest[at:]])
     if not a.size or not updates.size:
         return a
-    wide = dtypes.compute_dtype(a.dtype) if accumulate else a.dtype
+    wide = dtypes.scatter_dtype(a.dtype) if accumulate else a.dtype
     changed = x.scatter(
         a.to(wide),
         vectors,
         updates.to(wide),
-        plus(x, wide) if accumulate else (lambda old, new: new),
+        x.add if accumulate else (lambda old, new: new),
         window_dims=[d for d in range(updates.rank) if d not in placed],
         inserted_dims=dims,
         index_map=dims,
@@ -132,6 +132,11 @@ def index_put_impl(
     x: Builder, a: Value, indices: Indices, values: Value, accumulate: bool, unsafe: bool
 ) -> Value:
     return index_put(x, a, indices, values, accumulate)
+
+
+def _add(x: Builder, a: Value, b: Value) -> Value:
+    """Addition, of booleans the logical or."""
+    return a | b if a.dtype is torch.bool else a + b
 
 
 def _expand(x: Builder, a: Value, shape: Sequence[int]) -> Value:
@@ -180,26 +185,8 @@ def take(x: Builder, a: Value, index: Value) -> Value:
 @lower(aten.put)
 def put(x: Builder, a: Value, index: Value, source: Value, accumulate: bool) -> Value:
     places = x.reshape(x.checked_index(index, a.size), [index.size])
-    wide = dtypes.compute_dtype(a.dtype)
+    wide = dtypes.scatter_dtype(a.dtype) if accumulate else a.dtype
     flat = x.reshape(a, [a.size]).to(wide)
     updates = x.reshape(source, [source.size]).to(wide)
-    changed = x.put_elements(flat, [places], updates, plus(x, wide) if accumulate else None)
+    changed = x.put_elements(flat, [places], updates, x.add if accumulate else None)
     return x.reshape(changed, a.shape).to(a.dtype)
-
-
-# Shared with other files
-
-
-def add(x: Builder, a: Value, b: Value) -> Value:
-    """Addition, of booleans the logical or."""
-    return a | b if a.dtype is torch.bool else a + b
-
-
-def plus(x: Builder, dtype: torch.dtype) -> Combine:
-    """Addition, of booleans the logical or."""
-    return x.or_ if dtype is torch.bool else x.add
-
-
-def times(x: Builder, a: Value, b: Value) -> Value:
-    """Multiplication, of booleans the logical and."""
-    return a & b if a.dtype is torch.bool else a * b

@@ -1,187 +1,34 @@
-"""Decompositions of matrices, inverses and solutions.
+"""Factors by Gaussian elimination; solutions, inverses and determinants with them.
 
-Decompositions go column by column in a loop of the program, over a batch of matrices in one
+Elimination goes column by column in a loop of the program, over a batch of matrices in one
 leading dimension.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import torch
 
-from torch_trainium.errors import LoweringError
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.elementwise import broadcast_shape
+from torch_trainium.lowering.matrices import (
+    adjoint_of,
+    broadcast_batches,
+    flat_batch,
+    identity,
+    inverse_order,
+    position,
+    refuse_failures,
+    take_rows,
+    transposed,
+    triangle,
+)
+from torch_trainium.lowering.ops.triangular import solve_triangular
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 
 aten = torch.ops.aten
 
-LinAlgError: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
-
-# Batches and transposes
-
-
-def flat_batch(x: Builder, a: Value, core: int = 2) -> Value:
-    """All dimensions before the last `core` as one."""
-    lengths = a.shape[a.rank - core :]
-    return x.reshape(a, [math.prod(a.shape[: a.rank - core]), *lengths])
-
-
-def transposed(x: Builder, a: Value) -> Value:
-    """The last two dimensions exchanged."""
-    return x.transpose(a, [*range(a.rank - 2), a.rank - 1, a.rank - 2])
-
-
-def adjoint_of(x: Builder, a: Value) -> Value:
-    """The same, conjugated."""
-    return x.conj(transposed(x, a))
-
-
-def position(x: Builder, shape: Sequence[int], dim: int) -> Value:
-    """Each element's number along a dimension."""
-    return x.iota(torch.int32, shape, dim)
-
-
-def identity(x: Builder, dtype: torch.dtype, batch: Sequence[int], n: int) -> Value:
-    """Identity matrices."""
-    shape = [*batch, n, n]
-    rank = len(shape)
-    return position(x, shape, rank - 2).eq(position(x, shape, rank - 1)).to(dtype)
-
-
-def triangle(x: Builder, a: Value, *, upper: bool, unit: bool = False) -> Value:
-    """The triangle of each matrix, with the diagonal or with ones on it."""
-    row, column = (position(x, a.shape, d) for d in (a.rank - 2, a.rank - 1))
-    zero = x.constant(0, a.dtype)
-    kept = x.select(row <= column if upper else row >= column, a, zero)
-    return x.select(row.eq(column), x.constant(1, a.dtype), kept) if unit else kept
-
-
-def broadcast_batches(x: Builder, a: Value, b: Value) -> list[Value]:
-    """Two stacks of matrices with their batch dimensions broadcast."""
-    batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
-    return [x.broadcast(v, [*batch, *v.shape[-2:]]) for v in (a, b)]
-
-
-def _refuse_failures(x: Builder, info: Value, wanted: bool, message: str) -> None:
-    if wanted:
-        x.check(info.ne(0), LinAlgError, message)
-
-
-# Triangular systems
-
-
-def solve_triangular(
-    x: Builder,
-    a: Value,
-    b: Value,
-    *,
-    upper: bool,
-    left: bool = True,
-    unit: bool = False,
-    transpose: str = "NO_TRANSPOSE",
-) -> Value:
-    """The solution of `op(a) @ result = b`, or of `result @ op(a) = b`."""
-    if not b.size or not a.size:
-        return x.constant(0, b.dtype, b.shape)
-    operation = x.hlo.TriangularSolveOp(
-        a.ir, b.ir, left, not upper, unit, x.hlo.TransposeAttr.get(transpose)
-    )
-    return x.emit(operation, b.dtype)
-
-
-@lower(aten.linalg_solve_triangular)
-def linalg_solve_triangular(
-    x: Builder, a: Value, b: Value, *, upper: bool, left: bool, unitriangular: bool
-) -> Value:
-    a, b = broadcast_batches(x, a, b)
-    return solve_triangular(x, a, b, upper=upper, left=left, unit=unitriangular)
-
-
-@lower(aten.triangular_solve)
-def triangular_solve(
-    x: Builder, b: Value, a: Value, upper: bool, transpose: bool, unitriangular: bool
-) -> tuple[Value, Value]:
-    a, b = broadcast_batches(x, a, b)
-    way = "TRANSPOSE" if transpose else "NO_TRANSPOSE"
-    return solve_triangular(x, a, b, upper=upper, unit=unitriangular, transpose=way), a
-
-
-# Cholesky
-
-
-def _cholesky(x: Builder, a: Value) -> tuple[Value, Value]:
-    """Lower factors of a batch, and of each the first order whose minor is not positive."""
-    batch, n, _ = a.shape
-    rows = position(x, [1, n, 1], 1)
-
-    def step(k: Value, factor: Value, info: Value) -> list[Value]:
-        zero = x.constant(0, torch.int32)
-        row = x.dynamic_slice(factor, [zero, k, zero], [batch, 1, n])
-        before = position(x, [1, 1, n], 2) < k
-        row = x.select(before, row, x.constant(0, a.dtype))
-        known = x.select(before, factor, x.constant(0, a.dtype))
-        column = x.dynamic_slice(a, [zero, zero, k], [batch, n, 1])
-        column = column - x.dot(known, adjoint_of(x, row))
-        pivot = x.real(x.sum(x.select(rows.eq(k), column, x.constant(0, a.dtype)), [1]))
-        failed = ~(pivot > 0)
-        info = x.select(failed & info.eq(0), k + 1, info)
-        root = x.unsqueeze(x.sqrt(pivot), 2)
-        scaled = column / root.to(a.dtype)
-        new = x.select(rows.eq(k), x.broadcast(root.to(a.dtype), column.shape), scaled)
-        new = x.select(rows < k, x.constant(0, a.dtype), new)
-        return [k + 1, x.dynamic_update_slice(factor, new, [zero, zero, k]), info]
-
-    start = [
-        x.constant(0, torch.int32),
-        x.constant(0, a.dtype, a.shape),
-        x.constant(0, torch.int32, [batch, 1]),
-    ]
-    _, factor, info = x.while_(start, lambda k, factor, info: k < n, step)
-    return factor, x.reshape(info, [batch])
-
-
-@lower(aten.linalg_cholesky_ex)
-def cholesky_ex(x: Builder, a: Value, *, upper: bool, check_errors: bool) -> tuple[Value, Value]:
-    batch = a.shape[:-2]
-    if not a.size:
-        return a, x.constant(0, torch.int32, batch)
-    source = adjoint_of(x, a) if upper else a
-    factor, info = _cholesky(x, flat_batch(x, source))
-    factor, info = x.reshape(factor, a.shape), x.reshape(info, batch)
-    message = "linalg.cholesky: the input is not positive-definite"
-    _refuse_failures(x, info, check_errors, message)
-    return adjoint_of(x, factor) if upper else factor, info
-
-
-@lower(aten.cholesky)
-def cholesky(x: Builder, a: Value, upper: bool) -> Value:
-    return cholesky_ex(x, a, upper=upper, check_errors=True)[0]
-
-
-@lower(aten.cholesky_solve)
-def cholesky_solve(x: Builder, b: Value, factor: Value, upper: bool) -> Value:
-    factor, b = broadcast_batches(x, factor, b)
-    ways = ("ADJOINT", "NO_TRANSPOSE") if upper else ("NO_TRANSPOSE", "ADJOINT")
-    for way in ways:
-        b = solve_triangular(x, factor, b, upper=upper, transpose=way)
-    return b
-
-
-@lower(aten.cholesky_inverse)
-def cholesky_inverse(x: Builder, factor: Value, upper: bool) -> Value:
-    unit = identity(x, factor.dtype, factor.shape[:-2], factor.shape[-1])
-    return cholesky_solve(x, unit, factor, upper)
-
-
-# LU
-
-
-def _lu(x: Builder, a: Value) -> tuple[Value, Value, Value]:
+def _lu(x: Builder, a: Value, pivot: bool) -> tuple[Value, Value, Value]:
     """Both factors in one, the row exchanged at each step (from 1), and the first zero pivot."""
     batch, m, n = a.shape
     steps = min(m, n)
@@ -190,19 +37,14 @@ def _lu(x: Builder, a: Value) -> tuple[Value, Value, Value]:
 
     def step(k: Value, lu: Value, pivots: Value, info: Value) -> list[Value]:
         zero = x.constant(0, torch.int32)
-        column = x.dynamic_slice(lu, [zero, zero, k], [batch, m, 1])
-        size = x.abs(x.real(column))
-        if a.dtype.is_complex:
-            size = size + x.abs(x.imag(column))
-        _, at = x.argmax(x.select(rows < k, x.constant(-1, size.dtype), size), 1, keepdim=True)
-        at = at.to(torch.int32)
+        at = _pivot_row(x, lu, k) if pivot else x.broadcast(k, [batch, 1, 1])
         upper = x.dynamic_slice(lu, [zero, k, zero], [batch, 1, n])
         pivot_row = x.sum(x.select(rows.eq(at), lu, nothing), [1], keepdim=True)
         lu = x.select(rows.eq(k), pivot_row, x.select(rows.eq(at), upper, lu))
-        pivot = x.sum(x.select(columns.eq(k), pivot_row, nothing), [2], keepdim=True)
-        is_zero = pivot.eq(0)
+        divisor = x.sum(x.select(columns.eq(k), pivot_row, nothing), [2], keepdim=True)
+        is_zero = divisor.eq(0)
         column = x.dynamic_slice(lu, [zero, zero, k], [batch, m, 1])
-        factor = column / x.select(is_zero, x.constant(1, a.dtype), pivot)
+        factor = column / x.select(is_zero, x.constant(1, a.dtype), divisor)
         reduced = x.select(columns > k, lu - factor * pivot_row, lu)
         reduced = x.select(columns.eq(k), factor, reduced)
         lu = x.select(rows > k, reduced, lu)
@@ -220,13 +62,26 @@ def _lu(x: Builder, a: Value) -> tuple[Value, Value, Value]:
     return lu, pivots, info
 
 
-def lu_factor(x: Builder, a: Value) -> tuple[Value, Value, Value]:
+def _pivot_row(x: Builder, lu: Value, k: Value) -> Value:
+    """The row from k on with the largest element in column k; LAPACK's size of complex ones."""
+    batch, m, _ = lu.shape
+    zero = x.constant(0, torch.int32)
+    column = x.dynamic_slice(lu, [zero, zero, k], [batch, m, 1])
+    size = x.abs(x.real(column))
+    if lu.dtype.is_complex:
+        size = size + x.abs(x.imag(column))
+    below = position(x, [1, m, 1], 1) >= k
+    _, at = x.argmax(x.select(below, size, x.constant(-1, size.dtype)), 1, keepdim=True)
+    return at.to(torch.int32)
+
+
+def lu_factor(x: Builder, a: Value, pivot: bool = True) -> tuple[Value, Value, Value]:
     """The same for any batch, and for matrices without elements."""
     batch, steps = a.shape[:-2], min(a.shape[-2:])
     if not a.size:
         pivots = x.constant(0, torch.int32, [*batch, steps])
         return a, pivots, x.constant(0, torch.int32, batch)
-    lu, pivots, info = _lu(x, flat_batch(x, a))
+    lu, pivots, info = _lu(x, flat_batch(x, a), pivot)
     return x.reshape(lu, a.shape), x.reshape(pivots, [*batch, steps]), x.reshape(info, batch)
 
 
@@ -249,18 +104,6 @@ def _permutation(x: Builder, pivots: Value, m: int) -> Value:
     return x.while_(start, lambda k, permutation: k < steps, step)[1]
 
 
-def _permuted(x: Builder, permutation: Value, b: Value, *, back: bool) -> Value:
-    """Rows of `b` in another order, or back in theirs; all values have one batch dimension."""
-    batch, m = permutation.shape
-    shape = [batch, m, m]
-    chosen = position(x, shape, 2).eq(x.unsqueeze(permutation, 2))
-    if back:
-        chosen = transposed(x, chosen)
-    _, order = x.argmax(chosen.to(torch.int32), 2)
-    rows = x.broadcast(x.unsqueeze(order.to(torch.int32), 2), b.shape)
-    return x.take_elements(b, [position(x, b.shape, 0), rows, position(x, b.shape, 2)])
-
-
 def lu_solve(x: Builder, lu: Value, pivots: Value, b: Value, *, adjoint: bool) -> Value:
     """The solution of `a @ result = b`, or of its adjoint's, where `lu` factors a."""
     lu, b = broadcast_batches(x, lu, b)
@@ -272,26 +115,20 @@ def lu_solve(x: Builder, lu: Value, pivots: Value, b: Value, *, adjoint: bool) -
     if adjoint:
         rows = solve_triangular(x, factors, rows, upper=True, transpose="ADJOINT")
         rows = solve_triangular(x, factors, rows, upper=False, unit=True, transpose="ADJOINT")
-        rows = _permuted(x, permutation, rows, back=True)
+        rows = take_rows(x, rows, inverse_order(x, permutation))
     else:
-        rows = _permuted(x, permutation, rows, back=False)
+        rows = take_rows(x, rows, permutation)
         rows = solve_triangular(x, factors, rows, upper=False, unit=True)
         rows = solve_triangular(x, factors, rows, upper=True)
     return x.reshape(rows, b.shape)
-
-
-def _refuse_no_pivoting(pivot: bool) -> None:
-    if not pivot:
-        raise LoweringError("LU without pivoting cannot be expressed; leave pivot=True")
 
 
 @lower(aten.linalg_lu_factor_ex)
 def lu_factor_ex(
     x: Builder, a: Value, *, pivot: bool, check_errors: bool
 ) -> tuple[Value, Value, Value]:
-    _refuse_no_pivoting(pivot)
-    lu, pivots, info = lu_factor(x, a)
-    _refuse_failures(x, info, check_errors, "torch.linalg.lu_factor_ex: U has a zero pivot")
+    lu, pivots, info = lu_factor(x, a, pivot)
+    refuse_failures(x, info, check_errors, "torch.linalg.lu_factor_ex: U has a zero pivot")
     return lu, pivots, info
 
 
@@ -318,9 +155,8 @@ def lu_unpack(
 
 @lower(aten.linalg_lu)
 def linalg_lu(x: Builder, a: Value, *, pivot: bool) -> tuple[Value, Value, Value]:
-    _refuse_no_pivoting(pivot)
-    lu, pivots, _ = lu_factor(x, a)
-    return lu_unpack(x, lu, pivots, True, True)
+    lu, pivots, _ = lu_factor(x, a, pivot)
+    return lu_unpack(x, lu, pivots, True, pivot)
 
 
 @lower(aten.linalg_lu_solve)
@@ -348,7 +184,7 @@ def solve_ex(
         result = adjoint_of(x, lu_solve(x, lu, pivots, adjoint_of(x, columns), adjoint=True))
     if is_vector:
         result = x.squeeze(result, [-1])
-    _refuse_failures(x, info, check_errors, "torch.linalg.solve: the matrix is singular")
+    refuse_failures(x, info, check_errors, "torch.linalg.solve: the matrix is singular")
     return result, lu, pivots, info
 
 
@@ -357,7 +193,7 @@ def inv_ex(x: Builder, a: Value, *, check_errors: bool) -> tuple[Value, Value]:
     lu, pivots, info = lu_factor(x, a)
     unit = identity(x, a.dtype, a.shape[:-2], a.shape[-1])
     result = lu_solve(x, lu, pivots, unit, adjoint=False)
-    _refuse_failures(x, info, check_errors, "torch.linalg.inv: the matrix is singular")
+    refuse_failures(x, info, check_errors, "torch.linalg.inv: the matrix is singular")
     return result, info
 
 

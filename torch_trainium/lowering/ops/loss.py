@@ -11,7 +11,33 @@ from torch_trainium.lowering.values import Operand, Value
 
 aten = torch.ops.aten
 
-MEAN = 1  # at::Reduction
+MEAN, SUM = 1, 2  # at::Reduction
+
+
+@lower(aten.soft_margin_loss)
+def soft_margin_loss(x: Builder, a: Value, target: Value, reduction: int) -> Value:
+    """log(1 + exp(-target * a)), in PyTorch's operators: half types overflow where they do."""
+    power = x.call(aten.exp.default, _negated_product(x, a, target))
+    loss = x.call(aten.log1p.default, power)
+    if reduction == MEAN:
+        return x.call(aten.mean.default, loss)
+    return x.call(aten.sum.default, loss) if reduction == SUM else loss
+
+
+@lower(aten.soft_margin_loss_backward)
+def soft_margin_loss_backward(
+    x: Builder, grad: Value, a: Value, target: Value, reduction: int
+) -> Value:
+    power = x.call(aten.exp.default, _negated_product(x, a, target))
+    slope = x.call(aten.mul.Tensor, x.call(aten.neg.default, target), power)
+    slope = x.call(aten.div.Tensor, slope, x.call(aten.add.Scalar, power, 1))
+    slope = x.call(aten.mul.Tensor, slope, grad)
+    count = x.broadcast_together(a, target)[0].size
+    return x.call(aten.div.Scalar, slope, count) if reduction == MEAN else slope
+
+
+def _negated_product(x: Builder, a: Value, target: Value) -> Value:
+    return x.call(aten.mul.Tensor, x.call(aten.neg.default, a), target)
 
 
 @lower(aten.multi_margin_loss_backward)

@@ -8,7 +8,7 @@ import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.ops.linalg import flat_batch, identity
+from torch_trainium.lowering.matrices import flat_batch, identity
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 

@@ -10,6 +10,7 @@ import torch
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.registry import lower
+from torch_trainium.lowering.shape_functions import statistics_dtype
 from torch_trainium.lowering.values import Operand, Value
 
 aten = torch.ops.aten
@@ -85,6 +86,13 @@ def rstd_of(x: Builder, variance: Value, eps: Operand) -> Value:
     return x.rsqrt(variance + x.number(eps, variance.dtype))
 
 
+def kept_statistics(
+    x: Builder, mean: Value, variance: Value, eps: Operand, dtype: torch.dtype
+) -> tuple[Value, Value]:
+    """Mean and scale as they are kept for the gradient, and taken from there by the result."""
+    return mean.to(dtype), rstd_of(x, variance, eps).to(dtype)
+
+
 def moved_statistic(x: Builder, running: Value, now: Value, momentum: Operand) -> Value:
     """A running statistic, moved towards that of this batch."""
     share = x.number(momentum, now.dtype)
@@ -102,8 +110,8 @@ def batch_norm_no_stats(
     eps: Operand,
 ) -> tuple[Value, ...]:
     mean, variance = batch_statistics(x, a)
-    rstd = rstd_of(x, variance, eps)
-    return normalized_channels(x, a, weight, bias, mean, rstd), mean, rstd
+    kept = kept_statistics(x, mean, variance, eps, statistics_dtype(a, weight, bias))
+    return normalized_channels(x, a, weight, bias, *kept), *kept
 
 
 @lower(aten.native_batch_norm)
@@ -142,13 +150,13 @@ def batch_norm_functional(
         results = batch_norm_inference(x, a, weight, bias, *stats, momentum, eps)
         return *results, *(widened(v) for v in stats)
     mean, variance = batch_statistics(x, a)
-    rstd = rstd_of(x, variance, eps)
+    dtype = statistics_dtype(a, weight, bias, running_mean)
+    kept = kept_statistics(x, mean, variance, eps, dtype)
     samples = a.size // max(a.shape[1], 1)
     unbiased = variance * (samples / (samples - 1) if samples > 1 else math.nan)
     return (
-        normalized_channels(x, a, weight, bias, mean, rstd),
-        mean,
-        rstd,
+        normalized_channels(x, a, weight, bias, *kept),
+        *kept,
         moved_statistic(x, running_mean, mean, momentum),
         moved_statistic(x, running_var, unbiased, momentum),
     )
@@ -166,7 +174,8 @@ def batch_norm_inference(
     eps: Operand,
 ) -> tuple[Value, ...]:
     mean, rstd = widened(running_mean), rstd_of(x, widened(running_var), eps)
-    return normalized_channels(x, a, weight, bias, mean, rstd), mean, rstd
+    nothing = x.constant(0, statistics_dtype(a, weight, bias, running_mean), [0])
+    return normalized_channels(x, a, weight, bias, mean, rstd), nothing, nothing
 
 
 @lower(aten._batch_norm_with_update_functional)
@@ -260,7 +269,9 @@ def layer_norm(
     wide = widened(a)
     mean, variance = _moments(x, wide, _last(a, normalized_shape))
     rstd = rstd_of(x, variance, eps)
-    return _scaled((wide - mean) * rstd, weight, bias).to(a.dtype), mean, rstd
+    result = _scaled((wide - mean) * rstd, weight, bias).to(a.dtype)
+    dtype = statistics_dtype(a, weight, bias)
+    return result, mean.to(dtype), rstd.to(dtype)
 
 
 @lower(aten.native_layer_norm_backward)
@@ -352,7 +363,8 @@ def group_norm(
     channels = x.reshape((grouped - mean) * rstd, [n, c, pixels])
     rows = [v if v is None else x.reshape(v, [1, c, 1]) for v in (weight, bias)]
     result = x.reshape(_scaled(channels, rows[0], rows[1]), a.shape).to(a.dtype)
-    mean, rstd = (x.reshape(v, [n, groups]).to(a.dtype) for v in (mean, rstd))
+    dtype = statistics_dtype(a, weight, bias)
+    mean, rstd = (x.reshape(v, [n, groups]).to(dtype) for v in (mean, rstd))
     return result, mean, rstd
 
 

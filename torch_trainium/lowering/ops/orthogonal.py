@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.ops.linalg import adjoint_of, flat_batch, position, triangle
+from torch_trainium.lowering.matrices import adjoint_of, flat_batch, position, triangle
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Value
 
@@ -22,7 +22,7 @@ def _reflector(x: Builder, factors: Value, k: Value) -> Value:
     return x.select(rows.eq(k), x.constant(1, factors.dtype), below)
 
 
-def _geqrf(x: Builder, a: Value) -> tuple[Value, Value]:
+def reflectors(x: Builder, a: Value) -> tuple[Value, Value]:
     batch, m, n = a.shape
     steps = min(m, n)
     rows, columns = position(x, [1, m, 1], 1), position(x, [1, 1, n], 2)
@@ -45,11 +45,11 @@ def _geqrf(x: Builder, a: Value) -> tuple[Value, Value]:
         below = column / x.select(done, one, alpha - beta)
         reflector = x.select(rows.eq(k), one, x.select(rows > k, below, nothing))
         shadow = x.dot(adjoint_of(x, reflector), factors)
-        reflected = factors - x.conj(weight) * reflector * shadow
+        others = factors - x.conj(weight) * reflector * shadow
         pivot = x.select(done, alpha, beta)
         own = x.select(rows.eq(k), pivot, x.select(rows > k, below, column))
         own = x.select(done, column, own)
-        factors = x.select(columns.eq(k), own, x.select(columns > k, reflected, factors))
+        factors = x.select(columns.eq(k), own, x.select(columns > k, others, factors))
         tau = x.dynamic_update_slice(tau, x.reshape(weight, [batch, 1]), [zero, k])
         return [k + 1, factors, tau]
 
@@ -58,7 +58,7 @@ def _geqrf(x: Builder, a: Value) -> tuple[Value, Value]:
     return factors, tau
 
 
-def _reflect(x: Builder, factors: Value, tau: Value, c: Value, *, adjoint: bool) -> Value:
+def reflected(x: Builder, factors: Value, tau: Value, c: Value, *, adjoint: bool) -> Value:
     """The product of all reflections, or its adjoint, with the matrices `c`."""
     batch, steps = tau.shape
 
@@ -78,7 +78,7 @@ def _columns_of_product(x: Builder, factors: Value, tau: Value, columns: int) ->
     """The first columns of the product of all reflections."""
     shape = [factors.shape[0], factors.shape[1], columns]
     unit = position(x, shape, 1).eq(position(x, shape, 2)).to(factors.dtype)
-    return _reflect(x, factors, tau, unit, adjoint=False) if tau.size else unit
+    return reflected(x, factors, tau, unit, adjoint=False) if tau.size else unit
 
 
 @lower(aten.geqrf)
@@ -86,7 +86,7 @@ def geqrf(x: Builder, a: Value) -> tuple[Value, Value]:
     steps = min(a.shape[-2:])
     if not a.size:
         return a, x.constant(0, a.dtype, [*a.shape[:-2], steps])
-    factors, tau = _geqrf(x, flat_batch(x, a))
+    factors, tau = reflectors(x, flat_batch(x, a))
     return x.reshape(factors, a.shape), x.reshape(tau, [*a.shape[:-2], steps])
 
 
@@ -98,16 +98,24 @@ def householder_product(x: Builder, a: Value, tau: Value) -> Value:
     return x.reshape(product, a.shape)
 
 
+def orthogonal_factors(x: Builder, a: Value, columns: int) -> tuple[Value, Value]:
+    """The first columns of the orthogonal factor of a batch, and the triangular factor."""
+    factors, tau = geqrf(x, a)
+    product = _columns_of_product(x, factors, tau, columns)
+    return product, triangle(x, factors, upper=True)
+
+
 @lower(aten.linalg_qr)
 def qr(x: Builder, a: Value, mode: str) -> tuple[Value, Value]:
     *batch, m, n = a.shape
     rank = m if mode == "complete" else min(m, n)
-    factors, tau = geqrf(x, a)
-    upper = triangle(x, x.slice_in_dim(factors, -2, 0, min(rank, m)), upper=True)
     if mode == "r":
+        factors, _ = geqrf(x, a)
+        upper = triangle(x, x.slice_in_dim(factors, -2, 0, rank), upper=True)
         return x.constant(0, a.dtype, [0]), upper
-    product = _columns_of_product(x, flat_batch(x, factors), flat_batch(x, tau, 1), rank)
-    return x.reshape(product, [*batch, m, rank]), upper
+    product, upper = orthogonal_factors(x, flat_batch(x, a), rank)
+    upper = x.slice_in_dim(upper, 1, 0, rank)
+    return x.reshape(product, [*batch, m, rank]), x.reshape(upper, [*batch, rank, n])
 
 
 @lower(aten.ormqr)
@@ -116,8 +124,8 @@ def ormqr(x: Builder, a: Value, tau: Value, c: Value, left: bool, transpose: boo
         return c
     factors, weights = flat_batch(x, a), flat_batch(x, tau, 1)
     if left:
-        product = _reflect(x, factors, weights, flat_batch(x, c), adjoint=transpose)
+        product = reflected(x, factors, weights, flat_batch(x, c), adjoint=transpose)
     else:
         turned = flat_batch(x, adjoint_of(x, c))
-        product = adjoint_of(x, _reflect(x, factors, weights, turned, adjoint=not transpose))
+        product = adjoint_of(x, reflected(x, factors, weights, turned, adjoint=not transpose))
     return x.reshape(product, c.shape)

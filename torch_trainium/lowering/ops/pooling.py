@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.reductions import lowest
 from torch_trainium.lowering.registry import lower
+from torch_trainium.lowering.sliding import Fold, fold_windows
 from torch_trainium.lowering.values import Value
 
 aten = torch.ops.aten
@@ -66,7 +67,7 @@ def _windows(
 # Maxima
 
 
-def larger(x: Builder) -> Callable[..., list[Value]]:
+def larger(x: Builder) -> Fold:
     """The larger element and its place: of equals the first, of several NaN the last."""
 
     def combine(best: Value, at: Value, other: Value, other_at: Value) -> list[Value]:
@@ -91,15 +92,15 @@ def _max_pool(x: Builder, a: Value, spatial: int, windows: Windows) -> tuple[Val
     if not a.size:
         shape = [*a.shape[:outer], *windows.count(image)]
         return x.constant(0, a.dtype, shape), x.constant(0, torch.int64, shape)
-    value, at = x.reduce_window(
-        [a, image_places(x, a, spatial)],
-        [lowest(a.dtype), math.prod(image)],
-        larger(x),
-        [1] * outer + windows.kernel,
-        [1] * outer + windows.stride,
-        [(0, 0)] * outer + windows.pads(image),
-        [1] * outer + windows.dilation,
-    )
+    low, high = ([0] * outer + list(edges) for edges in zip(*windows.pads(image), strict=True))
+    folded = [
+        x.pad(a, lowest(a.dtype), low, high),
+        x.pad(image_places(x, a, spatial), math.prod(image), low, high),
+    ]
+    rows = zip(windows.kernel, windows.stride, windows.dilation, strict=True)
+    for d, (size, stride, dilation) in enumerate(rows, outer):
+        folded = fold_windows(x, folded, d, size, larger(x), stride=stride, dilation=dilation)
+    value, at = folded
     return value, at.to(torch.int64)
 
 
@@ -301,18 +302,19 @@ def _avg_pool_backward(
     if not grad.size:
         return x.constant(0, grad.dtype, shape)
     shares = wide / _divisor(x, windows, image, include_pad, override).to(wide.dtype)
-    padding = []
+    low, high = [0] * grad.rank, [0] * grad.rank
+    interior = [0] * outer + [stride - 1 for stride in windows.stride]
     for d, (length, count) in enumerate(zip(image, grad.shape[outer:], strict=True)):
-        low = windows.kernel[d] - 1 - windows.padding[d]
+        reach = windows.kernel[d] - 1
         spread = (count - 1) * windows.stride[d] + 1
-        padding.append((low, length + windows.kernel[d] - 1 - spread - low))
+        low[outer + d] = reach - windows.padding[d]
+        high[outer + d] = length + windows.padding[d] - spread
+    # Spread by a pad, as the targets have no windows over a dilated base.
     (total,) = x.reduce_window(
-        [shares],
+        [x.pad(shares, 0, low, high, interior)],
         [0],
         lambda left, right: left + right,
         [1] * outer + windows.kernel,
-        padding=[(0, 0)] * outer + padding,
-        base_dilation=[1] * outer + windows.stride,
     )
     return total.to(grad.dtype)
 

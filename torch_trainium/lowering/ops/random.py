@@ -10,6 +10,7 @@ import torch
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import distributions, dtypes, threefry
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.ops.sorting import digits, order_by, ordered
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Number, Operand, Scalar, Value
 
@@ -42,10 +43,19 @@ def _uniform(
         wide = distributions.real_dtype(part)
         width = x.host_number("uniform_range", [low, high], wide)
         limit = f"below_{str(part).removeprefix('torch.')}"
-        drawn = distributions.unit(x, part, count) * width + x.number(low, wide)
+        drawn = _shifted(x, distributions.unit(x, part, count) * width, x.number(low, wide))
         return x.minimum(drawn.to(part), x.host_number(limit, [high, low], wide).to(part))
 
     return _parts(x, shape, dtype, real)
+
+
+def _shifted(x: Builder, product: Value, by: Value) -> Value:
+    """A product that is not negative, rounded, plus a number.
+
+    XLA:CPU rounds a sum of a product only once, and eager mode twice; the magnitude between the
+    two, which changes nothing, keeps them apart.
+    """
+    return x.abs(product) + by
 
 
 @lower(aten.normal_functional)
@@ -295,7 +305,7 @@ def _event(x: Builder, count: int, p: Parameter, last_word: str, is_possible: st
 def native_dropout(x: Builder, a: Value, p: Parameter, train: bool | None) -> tuple[Value, Value]:
     if train is False or a.size == 0:
         return a, x.constant(1, torch.bool, a.shape)
-    if not a.dtype.is_floating_point:
+    if dtypes.is_integral(a.dtype):
         raise LoweringError(f"aten::native_dropout scales its input, which {a.dtype} cannot hold")
     kept = x.reshape(_event(x, a.size, p, "last_kept_word", "is_ever_kept"), a.shape)
     wide = dtypes.compute_dtype(a.dtype)
@@ -318,7 +328,7 @@ def rrelu_with_noise(
         slope = x.host_number("half_sum", [low, high], wide)
         return x.select(values > 0.0, values, values * slope).to(a.dtype), noise
     drawn = distributions.unit(x, a.dtype, a.size) * x.host_number("slope_range", [low, high], wide)
-    slopes = x.reshape(drawn + x.number(low, wide), a.shape)
+    slopes = x.reshape(_shifted(x, drawn, x.number(low, wide)), a.shape)
     slopes = x.select(values <= 0.0, slopes, 1.0)
     return (values * slopes).to(a.dtype), slopes.to(noise.dtype)
 
@@ -328,12 +338,10 @@ def rrelu_with_noise(
 
 @lower(aten.randperm, aten.randperm.generator)
 def randperm(x: Builder, n: int, *, dtype: torch.dtype | None) -> Value:
+    if not n:
+        return x.constant(0, _or_int64(dtype), [0])
     low, high = threefry.wide_words(x, n)
-
-    def before(h1: Value, h2: Value, l1: Value, l2: Value, i1: Value, i2: Value) -> Value:
-        return (h1 < h2) | (h1.eq(h2) & (l1 < l2))
-
-    index = x.sort([high, low, x.iota(torch.int32, [n])], 0, before)[2]
+    index = order_by(x, [*digits(x, ~low), *digits(x, ~high)], n)
     return _rounded(index, _or_int64(dtype))
 
 
@@ -356,9 +364,7 @@ def multinomial(x: Builder, p: Value, num_samples: int, replacement: bool) -> Va
     keys = (wide / divisor).to(p.dtype)
     if num_samples == 1:
         return x.argmax(keys, -1, True)[1].to(torch.int64)
-    index = x.iota(torch.int32, keys.shape, keys.rank - 1)
-    order = x.sort([keys, index], -1, lambda a, b, i, j: a > b)[1]
-    return x.slice_in_dim(order, -1, 0, num_samples).to(torch.int64)
+    return ordered(x, keys, -1, True, num_samples)[1].to(torch.int64)
 
 
 def _choose_again(x: Builder, p: Value, draws: int) -> Value:

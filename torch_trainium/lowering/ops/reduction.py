@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.reductions import kept_shape, reduction_dtype
@@ -41,7 +42,7 @@ def amax(x: Builder, a: Value, dim: list[int], keepdim: bool) -> Value:
 
 @lower(aten.max.dim)
 def max_dim(x: Builder, a: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-    return x.argmax(a, dim, keepdim)
+    return x.argmax(_not_empty(x, a, "max", dim), dim, keepdim)
 
 
 @lower(aten.var.correction, static=("correction",))
@@ -76,17 +77,26 @@ def aminmax(x: Builder, a: Value, *, dim: int | None, keepdim: bool) -> tuple[Va
 
 @lower(aten.max)
 def max_(x: Builder, a: Value) -> Value:
-    return x.max(a)
+    return x.max(_not_empty(x, a, "max"))
 
 
 @lower(aten.min)
 def min_(x: Builder, a: Value) -> Value:
-    return x.min(a)
+    return x.min(_not_empty(x, a, "min"))
+
+
+def _not_empty(x: Builder, a: Value, name: str, dim: int | None = None) -> Value:
+    """An extreme needs an element: of all of them, or along a dimension of what is not empty."""
+    if dim is None and not a.size:
+        raise LoweringError(f"{name}() of a tensor without elements; give it one, or a dim")
+    if dim is not None and a.rank and not a.shape[x.dimension(a, dim)]:
+        raise LoweringError(f"{name}(): dim {dim} has length 0; choose one with elements")
+    return a
 
 
 @lower(aten.min.dim)
 def min_dim(x: Builder, a: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-    return x.argmin(a, dim, keepdim)
+    return x.argmin(_not_empty(x, a, "min", dim), dim, keepdim)
 
 
 @lower(aten.argmax)

@@ -8,7 +8,7 @@ import torch
 
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
-from torch_trainium.lowering.ops.indexing import plus, put_along, times
+from torch_trainium.lowering.ops.indexing import put_along
 from torch_trainium.lowering.reductions import Combine, highest, lowest
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Number, Operand, Value
@@ -93,15 +93,16 @@ def _reduce_into(
     x: Builder, a: Value, source: Value, put: Put, reduce: str, include_self: bool
 ) -> Value:
     """`a` with updates combined into it; where it is not included, only what none reaches."""
-    wide = dtypes.compute_dtype(a.dtype)
+    wide = dtypes.scatter_dtype(a.dtype)
     start, updates = a.to(wide), source.to(wide)
     combine, identity = _reduction(x, reduce, wide)
     if not include_self:
         start = put(start, x.constant(identity, wide, source.shape), None)
     combined = put(start, updates, combine)
     if reduce == "mean":
-        ones = x.constant(1, torch.int64, source.shape)
-        own = x.constant(int(include_self), torch.int64, a.shape)
+        counting = dtypes.counting_dtype(source.size + 1)
+        ones = x.constant(1, counting, source.shape)
+        own = x.constant(int(include_self), counting, a.shape)
         count = x.maximum(put(own, ones, x.add), 1)
         combined = _quotient(x, combined, count.to(wide))
     return combined.to(a.dtype)
@@ -109,17 +110,15 @@ def _reduce_into(
 
 def _reduction(x: Builder, reduce: str, dtype: torch.dtype) -> tuple[Combine, Number]:
     if reduce in ("sum", "add", "mean"):
-        return plus(x, dtype), 0
+        return x.add, 0
     if reduce in ("prod", "multiply"):
-        return lambda old, new: times(x, old, new), 1
+        return x.multiply, 1
     return (x.minimum, highest(dtype)) if reduce == "amin" else (x.maximum, lowest(dtype))
 
 
 def _quotient(x: Builder, a: Value, count: Value) -> Value:
     if not dtypes.is_integral(a.dtype):
         return a / count
-    if a.dtype is torch.bool:
-        return a
     rounded_up = x.remainder(a, count) < 0 if a.dtype.is_signed else None
     quotient = a / count
     return quotient if rounded_up is None else x.select(rounded_up, quotient - 1, quotient)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 
-from torch_trainium.lowering import promotion
+from torch_trainium.lowering import dtypes, promotion
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.reductions import kept_shape
 from torch_trainium.lowering.registry import lower
@@ -13,6 +16,9 @@ from torch_trainium.lowering.values import Operand, Value
 aten = torch.ops.aten
 
 Pair = tuple[Value, Value]
+
+# How many bits of an integer a float32 holds exactly, at most 24, to divide 64 into few parts.
+DIGIT_BITS = 22
 
 
 @lower(aten.sort.stable)
@@ -24,7 +30,7 @@ def sort_stable(x: Builder, a: Value, *, stable: bool | None, dim: int, descendi
 def sort(x: Builder, a: Value, dim: int, descending: bool) -> Pair:
     if a.rank == 0 or not a.size:
         return a, x.constant(0, torch.int64, a.shape)
-    values, at = _sorted(x, a, dim, descending)
+    values, at = ordered(x, a, dim, descending)
     return values, at.to(torch.int64)
 
 
@@ -32,16 +38,20 @@ def sort(x: Builder, a: Value, dim: int, descending: bool) -> Pair:
 def topk(x: Builder, a: Value, k: int, dim: int, largest: bool, sorted_: bool) -> Pair:
     if a.rank == 0:
         return (a, x.constant(0, torch.int64)) if k else _nothing(x, a)
-    values, at = sort(x, a, dim, largest)
-    return x.slice_in_dim(values, dim, 0, k), x.slice_in_dim(at, dim, 0, k)
+    dim = x.dimension(a, dim)
+    if not a.size or not k:
+        shape = [k if d == dim else n for d, n in enumerate(a.shape)]
+        return x.constant(0, a.dtype, shape), x.constant(0, torch.int64, shape)
+    values, at = ordered(x, a, dim, largest, k)
+    return values, at.to(torch.int64)
 
 
 @lower(aten.kthvalue)
 def kthvalue(x: Builder, a: Value, k: int, dim: int, keepdim: bool) -> Pair:
     if a.rank == 0 or not a.size:
         return _of_one_or_none(x, a, dim, keepdim)
-    values, at = sort(x, a, dim, False)
-    return _pick(x, values, dim, k - 1, keepdim), _pick(x, at, dim, k - 1, keepdim)
+    values, at = ordered(x, a, dim, False, k)
+    return _last(x, values, dim, keepdim), _last(x, at, dim, keepdim).to(torch.int64)
 
 
 @lower(aten.median.dim)
@@ -70,7 +80,7 @@ def mode(x: Builder, a: Value, dim: int, keepdim: bool) -> Pair:
         return _of_one_or_none(x, a, dim, keepdim)
     dim = x.dimension(a, dim)
     length = a.shape[dim]
-    values, at = _sorted(x, a, dim, False)
+    values, at = ordered(x, a, dim, False)
     differs = x.slice_in_dim(values, dim, 1, length).ne(x.slice_in_dim(values, dim, 0, length - 1))
     low, high = [0] * a.rank, [0] * a.rank
     low[dim] = high[dim] = 1
@@ -139,17 +149,65 @@ def search(
 # Parts
 
 
-def _sorted(x: Builder, a: Value, dim: int, descending: bool) -> Pair:
-    def before(left: Value, right: Value, left_at: Value, right_at: Value) -> Value:
-        less = left > right if descending else left < right
-        if not a.dtype.is_floating_point:
-            return less
-        first, last = (left, right) if descending else (right, left)
-        return less | (x.is_nan(first) & ~x.is_nan(last))
+def ordered(x: Builder, a: Value, dim: int, descending: bool, count: int | None = None) -> Pair:
+    """The first `count` elements in order along a dimension, or all, and their int32 positions.
 
+    Of equals the first comes first; NaN is the largest number. The targets have no sort, but find
+    the largest elements.
+    """
     dim = x.dimension(a, dim)
-    values, at = x.sort([a, x.iota(torch.int32, a.shape, dim)], dim, before)
-    return values, at
+    order = list(range(a.rank))
+    order[dim], order[-1] = order[-1], order[dim]
+    rows = x.transpose(a, order)
+    at = order_by(x, _keys(x, rows, descending), count or a.shape[dim])
+    return x.transpose(_take_along(x, rows, at), order), x.transpose(at, order)
+
+
+def order_by(x: Builder, keys: Sequence[Value], count: int) -> Value:
+    """Positions of the `count` largest along the last dimension, in order, as int32.
+
+    The keys are real numbers of one shape, the least significant first. Of equals the first comes
+    first.
+    """
+    length = keys[0].shape[-1]
+    # Each key in its turn keeps the order of the equals before it.
+    at = x.top_k(keys[0], length if len(keys) > 1 else count)[1]
+    for i, key in enumerate(keys[1:], 2):
+        moved = x.top_k(_take_along(x, key, at), length if i < len(keys) else count)[1]
+        at = _take_along(x, at, moved)
+    return at
+
+
+def digits(x: Builder, bits: Value) -> list[Value]:
+    """Keys that order integers as their bits do without a sign, the largest first."""
+    mask = 2**DIGIT_BITS - 1
+    return [
+        (x.shift_right_logical(bits, shift) & mask).to(torch.float32)
+        for shift in range(0, bits.dtype.itemsize * 8, DIGIT_BITS)
+    ]
+
+
+def _keys(x: Builder, a: Value, descending: bool) -> list[Value]:
+    """What orders elements, largest first, as real numbers: top-k takes no integers there."""
+    if a.dtype.is_floating_point:
+        wide = a.to(dtypes.compute_dtype(a.dtype))
+        key, nan = (wide, math.nan) if descending else (-wide, -math.nan)
+        # Zeros of both signs are equal, and NaN of both.
+        return [x.select(x.is_nan(key), nan, x.select(key.eq(0), 0, key))]
+    if a.dtype.itemsize <= 2:
+        key = a.to(torch.float32)
+        return [key if descending else -key]
+    bits = a if descending else ~a
+    if a.dtype.is_signed:
+        sign = x.constant(torch.iinfo(a.dtype).min, a.dtype)
+        bits = bits ^ sign  # now in the order of unsigned numbers
+    return digits(x, bits)
+
+
+def _take_along(x: Builder, a: Value, at: Value) -> Value:
+    """Elements of each row, at positions along the last dimension."""
+    lead = [x.iota(torch.int32, at.shape, d) for d in range(a.rank - 1)]
+    return x.take_elements(a, [*lead, at])
 
 
 def _median(x: Builder, a: Value, dim: int, keepdim: bool, *, ignore_nan: bool) -> Pair:
@@ -157,7 +215,7 @@ def _median(x: Builder, a: Value, dim: int, keepdim: bool, *, ignore_nan: bool) 
     if a.rank == 0 or not a.size:
         return _of_one_or_none(x, a, dim, keepdim)
     dim = x.dimension(a, dim)
-    values, at = _sorted(x, a, dim, False)
+    values, at = ordered(x, a, dim, False)
     place = _middle(x, a, dim, ignore_nan)
     return _pick_at(x, values, at, dim, place, keepdim)
 
@@ -184,8 +242,9 @@ def _middle(x: Builder, a: Value, dim: int, ignore_nan: bool) -> Value:
     return x.select(numbers < length, numbers, middle)
 
 
-def _pick(x: Builder, a: Value, dim: int, place: int, keepdim: bool) -> Value:
-    one = x.slice_in_dim(a, dim, place, place + 1)
+def _last(x: Builder, a: Value, dim: int, keepdim: bool) -> Value:
+    dim = x.dimension(a, dim)
+    one = x.slice_in_dim(a, dim, a.shape[dim] - 1, a.shape[dim])
     return one if keepdim else x.squeeze(one, [dim])
 
 

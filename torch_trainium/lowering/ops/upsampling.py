@@ -97,23 +97,30 @@ def _forward(
 
 def _resample_bytes(x: Builder, a: Value, taps: Sequence[Taps]) -> Value:
     """As images are scaled: the last dimension first, rounded to bytes after each."""
-    wide = a.to(torch.float32)
-    for d in range(len(taps)):
-        wide = resample(x, wide, -1 - d, _fixed_point(taps[-1 - d]))
-        wide = x.clamp(0, x.floor(wide + 0.5), 255)
+    wide = a.to(torch.int32)
+    for d in reversed(range(len(taps))):
+        dim = a.rank - len(taps) + d
+        if len(taps[d].places) == a.shape[dim]:
+            continue  # whatever the scale
+        whole, places = _fixed_point(taps[d])
+        rounded = resample(x, wide, dim, whole) + 2 ** (places - 1)
+        wide = x.clamp(0, x.shift_right(rounded, places), 255)
     return wide.to(a.dtype)
 
 
-def _fixed_point(taps: Taps) -> Taps:
-    """Weights rounded to the most binary places with which they fit 16 bits."""
-    if taps.weights is None:
-        return taps
-    largest, places = float(taps.weights.max()), 0
+def _fixed_point(taps: Taps) -> tuple[Taps, int]:
+    """Weights as integers of 16 bits, with as many binary places as fit; at most 22."""
+    weights = taps.weights.copy()
+    # Beyond an edge its element is read again, with one weight for all.
+    for j in range(1, weights.shape[1]):
+        again = taps.places[:, j] == taps.places[:, j - 1]
+        weights[:, j] += numpy.where(again, weights[:, j - 1], 0)
+    largest, places = max(float(weights.max()), 0.0), 0
     while places < 22 and int(0.5 + largest * 2 ** (places + 1)) < 2**15:
         places += 1
-    unit = 2.0**places
-    rounded = numpy.floor(abs(taps.weights) * unit + 0.5) * numpy.sign(taps.weights)
-    return Taps(taps.places, rounded / unit)
+    weights[:, :-1][taps.places[:, 1:] == taps.places[:, :-1]] = 0
+    scaled = numpy.trunc(weights * 2**places + numpy.copysign(0.5, weights))
+    return Taps(taps.places, scaled.astype(numpy.int32)), places
 
 
 def _backward(

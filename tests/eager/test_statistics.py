@@ -1,0 +1,63 @@
+"""What programs cost, by operator and by the user's line."""
+
+import pytest
+import torch
+
+from torch_trainium import eager
+from torch_trainium.engines.programs import Origin
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    with eager.eager_mode_is("compiled"), eager.fallback_is("error"):
+        yield
+
+
+def rows(operator: str, inputs: str) -> list[eager.ProgramRecord]:
+    found = eager.program_statistics().programs
+    return [p for p in found if p.operator == operator and p.inputs == (inputs,)]
+
+
+def test_a_miss_has_its_operator_line_and_seconds_and_every_call_counts():
+    a = torch.ones(5, 77, device="neuron")
+    for _ in range(4):
+        torch.tanh(a)
+    (record,) = rows("aten::tanh", "f32[5x77]")
+    assert record.calls == 4
+    assert "test_statistics.py" in record.line
+    assert record.origin in (Origin.COMPILER, Origin.DISK)
+    assert record.seconds > 0
+
+
+def test_hits_count_neither_compiles_nor_misses():
+    a = torch.ones(5, 78, device="neuron")
+    torch.tanh(a)
+    before = eager.program_statistics()
+    for _ in range(7):
+        torch.tanh(a)
+    after = eager.program_statistics()
+    assert after.hits - before.hits == 7
+    assert (after.misses, after.compiles) == (before.misses, before.compiles)
+
+
+def test_an_operator_with_an_equal_program_takes_it_from_memory():
+    a = torch.ones(5, 79, device="neuron")
+    torch.tanh(a)
+    a.tanh_()
+    (record,) = rows("aten::tanh_", "f32[5x79]")
+    assert record.origin is Origin.MEMORY
+
+
+def test_every_copy_out_of_the_compilers_buffers_is_counted():
+    a = torch.ones(16, device="neuron")
+    torch.tanh(a)
+    before = eager.program_statistics().stored_bytes
+    torch.tanh(a)
+    assert eager.program_statistics().stored_bytes - before == 64
+
+
+def test_they_print_with_totals_first():
+    torch.tanh(torch.ones(3, device="neuron"))
+    lines = str(eager.program_statistics()).splitlines()
+    assert "compiled in" in lines[0]
+    assert any("aten::tanh f32[3]" in line for line in lines[1:])

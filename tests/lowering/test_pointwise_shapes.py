@@ -1,0 +1,97 @@
+"""Elementwise operators over shapes that broadcast, of any layout, in every form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torch_trainium.eager import calls
+
+from .compare import on_the_cpu
+from .layouts import BOUNDED, copy_of, memory_of, operands, same_layout, shapes, tensors
+
+aten = torch.ops.aten
+
+DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+BINARY = (
+    aten.add.Tensor,
+    aten.mul.Tensor,
+    aten.div.Tensor,
+    aten.maximum.default,
+    aten.eq.Tensor,
+    aten.lt.Tensor,
+    aten.atan2.default,
+)
+IN_PLACE = (aten.add_.Tensor, aten.mul_.Tensor, aten.logical_and_.default, aten.ge_.Tensor)
+OUT = (aten.add.out, aten.mul.out, aten.minimum.out, aten.ne.Tensor_out)
+
+
+@BOUNDED
+@given(st.data())
+def test_two_operands_broadcast(data: st.DataObject) -> None:
+    shape, overload = data.draw(shapes), data.draw(st.sampled_from(BINARY))
+    a, b = (data.draw(operands(shape, data.draw(st.sampled_from(DTYPES)))) for _ in range(2))
+    _agree(overload, a, b)
+
+
+@BOUNDED
+@given(st.data())
+def test_three_operands_broadcast(data: st.DataObject) -> None:
+    shape = data.draw(shapes)
+    condition = data.draw(operands(shape, torch.bool))
+    a, b = (data.draw(operands(shape, torch.float32)) for _ in range(2))
+    _agree(aten.where.self, condition, a, b)
+    _agree(aten.addcmul.default, a, b, condition.to(torch.float32))
+    _agree(aten.clamp.Tensor, a, b, None)
+
+
+@BOUNDED
+@given(st.data())
+def test_written_operands_keep_what_lies_between_their_elements(data: st.DataObject) -> None:
+    shape, overload = data.draw(shapes), data.draw(st.sampled_from(IN_PLACE))
+    target = data.draw(tensors(shape, torch.float32))
+    other = data.draw(operands(shape, data.draw(st.sampled_from(DTYPES))))
+    compiled = copy_of(target)
+    with on_the_cpu():
+        calls.call(overload, compiled, other)
+    overload(target, other)
+    same_layout(memory_of(compiled), memory_of(target))
+
+
+@BOUNDED
+@given(st.data())
+def test_results_go_where_out_says(data: st.DataObject) -> None:
+    shape, overload = data.draw(shapes), data.draw(st.sampled_from(OUT))
+    a, b = (data.draw(operands(shape, torch.float32)) for _ in range(2))
+    result_shape = torch.broadcast_shapes(a.shape, b.shape)
+    is_empty = data.draw(st.booleans())
+    dtype = torch.bool if overload is aten.ne.Tensor_out else torch.float32
+    out = data.draw(tensors((0,) if is_empty else result_shape, dtype))
+    compiled = copy_of(out)
+    with on_the_cpu():
+        returned = calls.call(overload, a, b, out=compiled)
+    overload(a, b, out=out)
+    assert returned is compiled
+    same_layout(compiled, out)
+    if not is_empty:
+        same_layout(memory_of(compiled), memory_of(out))
+
+
+@BOUNDED
+@given(st.data())
+def test_an_operand_may_be_the_one_that_is_written(data: st.DataObject) -> None:
+    target = data.draw(tensors(data.draw(shapes), torch.float32))
+    compiled = copy_of(target)
+    with on_the_cpu():
+        calls.call(aten.mul_.Tensor, compiled, compiled)
+    target.mul_(target)
+    same_layout(memory_of(compiled), memory_of(target))
+
+
+def _agree(overload: Any, *arguments: Any) -> None:
+    with on_the_cpu():
+        compiled = calls.call(overload, *arguments)
+    same_layout(compiled, overload(*arguments))

@@ -1,0 +1,92 @@
+"""Shape functions where PyTorch has none, or has another device's.
+
+Matrices lie as LAPACK leaves them. Normalizations keep their statistics as the CPU's kernels do, in
+the parameters' dtype, and none in inference: PyTorch's own functions describe CUDA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_trainium.lowering.elementwise import broadcast_shape
+from torch_trainium.lowering.registry import qualified_name
+
+aten = torch.ops.aten
+
+
+def by_columns(like: Tensor, shape: list[int], leading: int | None = None) -> Tensor:
+    """Matrices column by column, each column in `leading` elements."""
+    *batch, m, n = shape
+    leading = m if leading is None else leading
+    return like.new_empty([*batch, n, leading]).mT.narrow(-2, 0, m)
+
+
+def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors and weights of the reflections."""
+    return by_columns(a, list(a.shape)), a.new_empty([*a.shape[:-2], min(a.shape[-2:])])
+
+
+def lstsq(
+    a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[Tensor, ...]:
+    """Solution, residuals, rank and singular values, of which a driver leaves some empty."""
+    *batch, m, n = a.shape
+    driver = driver or "gelsy"
+    columns = b.shape[len(batch) + 1 :]
+    batch = list(broadcast_shape(batch, b.shape[: b.dim() - 1 - len(columns)]))
+    solution = by_columns(b, [*batch, n, *(columns or [1])], max(m, n))
+    real = a.real.dtype if a.is_complex() else a.dtype
+    empty = b.new_empty([0], dtype=real)
+    return (
+        solution if columns else solution.squeeze(-1),
+        b.new_empty([*batch, *columns], dtype=real) if m > n and driver != "gelsy" else empty,
+        b.new_empty([0] if driver == "gels" else batch, dtype=torch.int64),
+        b.new_empty([*batch, min(m, n)], dtype=real) if driver in ("gelsd", "gelss") else empty,
+    )
+
+
+_INFERENCE = aten._native_batch_norm_legit_no_training.default
+
+
+def statistics_dtype(a: Any, *parameters: Any) -> torch.dtype:
+    """What a normalization keeps mean and scale in; tensors or values, parameters may be None."""
+    dtype: torch.dtype = next((p.dtype for p in parameters if p is not None), a.dtype)
+    return dtype
+
+
+def _with_statistics(overload: Any) -> Callable[..., Any]:
+    """PyTorch's shape function of a normalization, but for its second and third result."""
+    names = [argument.name for argument in overload._schema.arguments]
+
+    def shapes(*args: Any) -> tuple[Tensor, ...]:
+        named = dict(zip(names, args, strict=True))
+        results = list(overload(*args))
+        parameters = [named.get(n) for n in ("weight", "bias", "running_mean", "running_var")]
+        dtype = statistics_dtype(args[0], *parameters)
+        is_kept = named.get("training", overload is not _INFERENCE)
+        for i in (1, 2):
+            results[i] = args[0].new_empty(results[i].shape if is_kept else [0], dtype=dtype)
+        return tuple(results)
+
+    return shapes
+
+
+_NORMALIZATIONS = (
+    aten.native_batch_norm.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_functional.default,
+    _INFERENCE,
+    aten._batch_norm_with_update_functional.default,
+    aten.native_layer_norm.default,
+    aten.native_group_norm.default,
+)
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "aten::geqrf": geqrf,
+    "aten::linalg_lstsq": lstsq,
+    **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
+}
