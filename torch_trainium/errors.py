@@ -43,3 +43,11 @@ class CompilerUnavailableError(TrainiumError, ImportError):
 
 class LoweringError(TrainiumError, NotImplementedError):
     """An operator, or a use of it, that cannot be expressed as a program of the device."""
+
+
+class FallbackError(LoweringError):
+    """An operator would run on the CPU, and the fallback policy is "error"."""
+
+
+class FallbackWarning(UserWarning):
+    """An operator runs on the CPU because the device has no program for it."""

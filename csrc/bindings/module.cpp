@@ -9,6 +9,7 @@
 #include "aten/operator_record.h"
 #include "bindings/compiled_eager.h"
 #include "bindings/events.h"
+#include "bindings/fallbacks.h"
 #include "bindings/memory.h"
 #include "bindings/sanitizer.h"
 #include "bindings/timeline.h"
@@ -86,6 +87,7 @@ PYBIND11_MODULE(_C, m) {
   bind_memory(m);
   bind_timeline(m);
   bind_compiled_eager(m);
+  bind_fallbacks(m);
   bind_sanitizer(m);
 
   m.def("configure_machine", &configure_machine);

@@ -28,14 +28,13 @@ from tests.conformance import expectations
 from tests.conformance.case import FAILURES, Case, Result, Skip
 from tests.conformance.mirror import Mirror
 from tests.conformance.pool import run_cases
-from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering import proofs, registry
+from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 from . import report
 from .compare import CompareWithCpu
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "torch_trainium" / "lowering" / "data"
 DOCUMENT = ROOT / "docs" / "lowering_conformance.md"
 EXPECTED = Path(__file__).with_name("expected_failures.toml")
 
@@ -72,7 +71,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
     grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
     grad = grad and not op.name.startswith("_foreach")  # its gradients are those of the members
     torch.manual_seed(0)
-    with CompareWithCpu(DEVICE) as mode:
+    with native_means_expressible(), CompareWithCpu(DEVICE) as mode:
         for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
             if max_samples and result.samples == max_samples:
                 break
@@ -90,7 +89,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
         "as accurate": dict(mode.as_accurate),
         "failed": {k: len(v) for k, v in mode.failed.items()},
         "unsupported": mode.unsupported,
-        "operations": {name: sorted(used) for name, used in mode.operations.items()},
+        "proofs": mode.proofs.to_json(),
     }
 
 
@@ -149,11 +148,11 @@ def main() -> int:
     cases = [Case("lowering", name, "op", dtype) for name in names for dtype in options.dtypes]
     results = execute(cases, options)
     overloads: dict[str, Counter[str]] = defaultdict(Counter)
-    proofs: dict[str, list[str] | str] = {}
+    found = proofs.Proofs()
     for result in results:
         if not result.findings:
             continue
-        merge_proofs(proofs, result.findings)
+        found.merge(proofs.from_json(result.findings["proofs"]))
         for status in ("passed", "as accurate", "failed", "unsupported"):
             for overload, calls in result.findings[status].items():
                 overloads[overload][status] += calls if isinstance(calls, int) else 1
@@ -163,8 +162,9 @@ def main() -> int:
         stale = expectations.unused(expectations.load(EXPECTED), cases)
         command = "make conformance-lowering"
         DOCUMENT.write_text(report.render(results, overloads, command), encoding="utf-8")
-        text = json.dumps(proofs, indent=0, sort_keys=True)
-        (DATA / "emitted.json").write_text(text + "\n", encoding="utf-8")
+        known = proofs.read()
+        known.replace(found)
+        proofs.write(known)
     for pattern in stale:
         print(f"expected failure matches no case: {pattern}")
     if options.json is not None:
@@ -197,20 +197,6 @@ def summarize(results: list[Result], overloads: dict[str, Counter[str]]) -> None
     print(f"{clean} of {len(overloads)} overloads pass wherever they occur")
     print(f"{len(failing)} with differences: {' '.join(failing)}")
     print(f"{len(missing)} unsupported somewhere: {' '.join(missing)}")
-
-
-def merge_proofs(proofs: dict[str, list[str] | str], found: dict[str, Any]) -> None:
-    """Add one case's findings, by functional overload: operations used, or why there are none."""
-    for name, used in found["operations"].items():
-        known = proofs.get(name, [])
-        if not isinstance(known, str):
-            proofs[name] = sorted({*known, *used})
-    for name, problem in found["unsupported"].items():
-        packet, _, overload = name.removeprefix("aten::").partition(".")
-        found_overload = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        with suppress(LoweringError):
-            found_overload = dispatch.functional_form(found_overload) or found_overload
-        proofs[registry.qualified_name(found_overload)] = problem.partition(" (")[0]
 
 
 if __name__ == "__main__":
