@@ -49,7 +49,8 @@ def render(
         one case.""",
         """Values agree within `torch.testing.assert_close`'s tolerance for the dtype, or as
         PyTorch's own comparison of compilers has it (`torch._dynamo.utils.same`): as near to the
-        result in float64 as the CPU's is. Random numbers are compared in `tests/lowering/test_random.py`.""",
+        result in float64 as the CPU's is. Random numbers are compared in
+        `tests/lowering/test_random.py`.""",
         f"""**{_passed(native)} in the chips' dtypes**, and {_passed(others)} in the others.
         {len(expected)} fail for the reasons below, {len(failed)} fail otherwise, {crashed} crashed.
         They call {len(overloads)} overloads {calls} times with agreeing results, {as_accurate} of
