@@ -47,6 +47,7 @@ GROUPS = {
     "Memory": "memory",
     "Random numbers": "random",
     "Observing the device": "observe",
+    "CPU fallbacks": "cpu_fallbacks",
     "Virtual time": "virtual_time",
     "Reports": "reports",
     "Checking streams": "stream_sanitizer",

@@ -123,6 +123,7 @@ def _configure() -> None:
         _C.configure_machine(asdict(settings.machine))
     # Also without a machine: `torch.neuron.set_instance` may choose one.
     _C.timeline.set_timing_provider(_timing_model)
+    neuron.cpu_fallbacks._start()
     if settings["TORCH_TRAINIUM_EAGER"] == "compiled":
         from torch_trainium import eager
 

@@ -136,8 +136,8 @@ VARIABLES = (
         "TORCH_TRAINIUM_FALLBACK",
         "policy",
         "warn",
-        "What happens in compiled mode where an operator has no program: it runs on the CPU "
-        "(allow), warns the first time (warn), or raises (error).",
+        "What happens where an operator has no program on the chip: it runs on the CPU (allow), "
+        "warns the first time as well (warn), or raises (error).",
         _fallback,
     ),
     Variable(

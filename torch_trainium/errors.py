@@ -55,3 +55,11 @@ class RecompileWarning(UserWarning):
 
 class InputCopyWarning(UserWarning):
     """A compiled graph copies a CPU tensor to the device each time that it runs."""
+
+
+class FallbackError(LoweringError):
+    """An operator would run on the CPU, and the fallback policy is "error"."""
+
+
+class FallbackWarning(UserWarning):
+    """An operator runs on the CPU because the device has no program for it."""

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -73,12 +74,20 @@ void run_on_host(const Signature& signature, const c10::OperatorHandle& op, Stac
                      : call.alias(tensor);
         });
   }
+  if (const auto dtype = signature.dtype_in(c10::ArrayRef<c10::IValue>(*stack).slice(first))) {
+    call.add_dtype(*dtype);
+  }
   call.run(
       [&] {
         if (C10_LIKELY(!call.has_composite_operands())) {
           op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
         } else {
           op.callBoxed(stack);  // sparse and nested kernels have keys of their own
+        }
+        for (size_t i = 0; i < signature.returns; ++i) {
+          if (signature.returned_operand[i] != kNewResult) continue;
+          for_each_tensor((*stack)[stack->size() - signature.returns + i],
+                          [&](const at::Tensor& result) { call.add_result(result); });
         }
       },
       signature.returns_values);

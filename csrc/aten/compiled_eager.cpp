@@ -10,12 +10,13 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "aten/boxed.h"
 #include "aten/call_description.h"
+#include "aten/fallback.h"
 #include "aten/host_engine.h"
 #include "aten/signature.h"
 #include "core/device.h"
@@ -139,26 +140,53 @@ c10::IValue on_device(const Signature& signature, const c10::IValue& operand, bo
   });
 }
 
+// Whether the host computes a call in either mode.
+bool falls_back(const Signature& signature, c10::ArrayRef<c10::IValue> operands,
+                c10::ArrayRef<c10::IValue> arguments) {
+  CallDtypes dtypes;
+  for (const c10::IValue& operand : operands) {
+    for_each_tensor(operand, [&](const at::Tensor& tensor) {
+      if (tensor.defined() && tensor.is_privateuseone()) {
+        dtypes.add_tensor(*tensor.unsafeGetTensorImpl());
+      }
+    });
+  }
+  if (const auto dtype = signature.dtype_in(arguments)) dtypes.add(*dtype);
+  return C10_UNLIKELY(dtypes.fall_back(signature.record)) &&
+         !dtypes.reason(signature.record).empty();
+}
+
 class CompiledKernel final : public c10::OperatorKernel {
  public:
-  explicit CompiledKernel(std::shared_ptr<ProgramProvider> provider)
-      : provider_(std::move(provider)) {}
+  // `host_kernel` is what it stands in for, and calls where there is no program.
+  CompiledKernel(std::shared_ptr<ProgramProvider> provider, c10::SafeKernelFunction host_kernel)
+      : provider_(std::move(provider)), host_kernel_(std::move(host_kernel)) {}
 
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     std::call_once(read_, [&] {
       signature_.emplace(op);
       programs_ = provider_->programs_of(op);
     });
-    if (!run(stack)) run_on_host(*signature_, op, stack);
+    std::string refusal;
+    if (run(stack, refusal)) return;
+    if (refusal.empty()) {
+      host_kernel_.callBoxed(op, keys, stack);  // which knows that it falls back
+      return;
+    }
+    refuse_fallback(signature_->record, refusal);
+    const RefusedProgram refused(signature_->record, std::move(refusal));
+    host_kernel_.callBoxed(op, keys, stack);
   }
 
  private:
-  bool run(Stack* stack) {
+  bool run(Stack* stack, std::string& refusal) {
     const Signature& signature = *signature_;
     const size_t first = stack->size() - signature.arguments;
-    alert_if_nondeterministic(signature, c10::ArrayRef<c10::IValue>(*stack).slice(first));
+    const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(first);
     c10::SmallVector<c10::IValue, 6> operands;
-    for (const size_t i : signature.tensors) operands.push_back((*stack)[first + i]);
+    for (const size_t i : signature.tensors) operands.push_back(arguments[i]);
+    if (falls_back(signature, operands, arguments)) return false;
+    alert_if_nondeterministic(signature, arguments);
     const c10::DeviceIndex device = device_of_operands(operands);
     runtime::Runtime& runtime = timed_runtime();
     const c10::DeviceGuard guard(c10::Device(kNeuron, device));
@@ -175,7 +203,7 @@ class CompiledKernel final : public c10::OperatorKernel {
       taken.push_back(materialized.take(operands[i], signature.is_written[i]));
       (*stack)[first + signature.tensors[i]] = taken.back();
     }
-    const std::unique_ptr<PreparedCall> prepared = programs_->prepare(*stack);
+    const std::unique_ptr<PreparedCall> prepared = programs_->prepare(*stack, refusal);
     if (prepared == nullptr) {
       for (size_t i = 0; i < operands.size(); ++i) {
         (*stack)[first + signature.tensors[i]] = operands[i];
@@ -185,7 +213,10 @@ class CompiledKernel final : public c10::OperatorKernel {
     operands = std::move(taken);
     note_boxed_call(signature, operands);
     const ProgramCall call(signature, operands, *stack);
-    auto body = [&] { prepared->run(stack); };
+    auto body = [&] {
+      prepared->run(stack);
+      check_results(*stack);
+    };
     runtime.submit({signature.record.work_kind, device, current_stream(device).id(),
                     signature.record.id, &call, /*host_waits=*/false,
                     [](void* context) { (*static_cast<decltype(body)*>(context))(); }, &body});
@@ -193,18 +224,44 @@ class CompiledKernel final : public c10::OperatorKernel {
     return true;
   }
 
+  // Results may have a dtype that neither operands nor arguments name: a quotient of integers has
+  // the default dtype.
+  void check_results(const Stack& stack) const {
+    CallDtypes results;
+    for (size_t i = stack.size() - signature_->returns; i < stack.size(); ++i) {
+      for_each_tensor(stack[i], [&](const at::Tensor& result) {
+        if (result.defined()) results.add(result.scalar_type());
+      });
+    }
+    if (C10_LIKELY(!results.fall_back(signature_->record))) return;
+    const std::string reason = results.reason(signature_->record);
+    if (reason.empty()) return;
+    refuse_fallback(signature_->record, reason);
+    note_fallback(signature_->record, reason, /*bytes=*/0, /*device_ps=*/0);
+  }
+
   const std::shared_ptr<ProgramProvider> provider_;
+  const c10::SafeKernelFunction host_kernel_;
   std::once_flag read_;
   std::optional<const Signature> signature_;
   std::unique_ptr<OperatorPrograms> programs_;
 };
 
 // What has kernels of its own in either mode: storage, transfers, and reads by the host.
-constexpr std::array<std::string_view, 12> kNeverPrograms = {
-    "aten::copy_",         "aten::_copy_from", "aten::_copy_from_and_resize",
-    "aten::record_stream", "aten::resize_",    "aten::_local_scalar_dense",
-    "aten::set_",          "aten::resize_as_", "aten::_has_compatible_shallow_copy_type",
-    "aten::_to_copy",      "aten::set_data",   "aten::_fused_sdp_choice",
+constexpr std::array<std::string_view, 13> kNeverPrograms = {
+    "aten::copy_",
+    "aten::_copy_from",
+    "aten::_copy_from_and_resize",
+    "aten::record_stream",
+    "aten::resize_",
+    "aten::_local_scalar_dense",
+    "aten::set_",
+    "aten::resize_as_",
+    "aten::_has_compatible_shallow_copy_type",
+    "aten::_to_copy",
+    "aten::set_data",
+    "aten::_fused_sdp_choice",
+    "aten::_linalg_check_errors",
 };
 
 bool may_be_program(const c10::OperatorHandle& op) {
@@ -242,8 +299,10 @@ void set_program_provider(std::shared_ptr<ProgramProvider> provider) {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
     if (!op || !may_be_program(*op)) continue;
-    library->impl(qualified_name(*op).c_str(), torch::CppFunction::makeFromBoxedFunctor(
-                                                   std::make_unique<CompiledKernel>(provider)));
+    auto kernel = std::make_unique<CompiledKernel>(
+        provider, op->getComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1));
+    library->impl(qualified_name(*op).c_str(),
+                  torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }
 }
 

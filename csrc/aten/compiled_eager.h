@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <string>
 
 namespace torch_trainium {
 
@@ -22,8 +23,9 @@ class OperatorPrograms {
  public:
   virtual ~OperatorPrograms() = default;
   // Finds or compiles the program for the last arguments on the stack; null where
-  // there can be none.
-  virtual std::unique_ptr<PreparedCall> prepare(const torch::jit::Stack& stack) = 0;
+  // there can be none, and `refusal` says why.
+  virtual std::unique_ptr<PreparedCall> prepare(const torch::jit::Stack& stack,
+                                                std::string& refusal) = 0;
 };
 
 // Who writes programs; lives above this layer.

@@ -3,6 +3,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include "aten/fallback.h"
 #include "core/allocator.h"
 #include "core/device.h"
 
@@ -36,6 +37,18 @@ at::Tensor fill_if_deterministic(at::Tensor tensor) {
   return tensor;
 }
 
+// Tensors of a dtype that does not exist on the chip are lent to the host for all they are used
+// for.
+void check_exists(OperatorRecord& record, at::ScalarType dtype) {
+  CallDtypes dtypes;
+  dtypes.add(dtype);
+  if (C10_LIKELY(!dtypes.fall_back(record))) return;
+  const std::string reason = dtypes.reason(record);
+  if (reason.empty()) return;
+  refuse_fallback(record, reason);
+  note_fallback(record, reason, /*bytes=*/0, /*device_ps=*/0);
+}
+
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout> layout, std::optional<c10::Device> device,
                  std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
@@ -44,6 +57,8 @@ at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
   const c10::DeviceGuard guard = guard_for(device, pin_memory);
   const at::ScalarType scalar_type = c10::dtype_or_default(dtype);
   check_dtype(scalar_type);
+  static OperatorRecord& record = operator_record("aten::empty.memory_format");
+  check_exists(record, scalar_type);
   return fill_if_deterministic(at::Tensor(at::detail::empty_generic(
       size, device_allocator(), kNeuronKeys, scalar_type, memory_format)));
 }
@@ -57,6 +72,8 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
   const c10::DeviceGuard guard = guard_for(device, pin_memory);
   const at::ScalarType scalar_type = c10::dtype_or_default(dtype);
   check_dtype(scalar_type);
+  static OperatorRecord& record = operator_record("aten::empty_strided");
+  check_exists(record, scalar_type);
   return fill_if_deterministic(at::Tensor(at::detail::empty_strided_generic(
       size, stride, device_allocator(), kNeuronKeys, scalar_type)));
 }

@@ -133,6 +133,7 @@ at::Tensor HostCall::alias(const at::Tensor& tensor) {
     operands_.push_back({source, /*is_written=*/false, timeline::kHostDevice, is_scalar});
     return tensor;
   }
+  dtypes_.add_tensor(*source);
   if (C10_UNLIKELY(source->device().index() != device_)) check_foreign(tensor);
   if (C10_UNLIKELY(!source->has_storage() || source->layout() != c10::kStrided ||
                    source->key_set().has(c10::DispatchKey::NestedTensor))) {
@@ -168,14 +169,57 @@ at::Tensor HostCall::alias_written(const at::Tensor& tensor) {
   return lent;
 }
 
+void HostCall::find_fallback() {
+  std::string reason = RefusedProgram::take(record_);
+  if (reason.empty()) reason = dtypes_.reason(record_);
+  if (reason.empty() && !composites_.empty()) {
+    reason = "programs have no sparse and no nested tensors";
+  }
+  if (reason.empty()) return;
+  refuse_fallback(record_, reason);
+  fallback_ = std::make_unique<Fallback>(Fallback{std::move(reason), {}});
+}
+
+// A warning may run the user's code, whose tensors are not the device's.
+void HostCall::note() {
+  const HostAllocations on_the_host;
+  std::vector<timeline::Operand> operands;
+  const timeline::OperatorCall call = describe(operands);
+  int64_t bytes = call.result_bytes;
+  for (const timeline::Operand& operand : operands) bytes += operand.bytes();
+  note_fallback(record_, fallback_->reason, bytes, fallback_->placement.cost.device_ps);
+}
+
+// Moving bytes needs no engine, whatever they stand for.
+bool HostCall::is_computed_by_host() const {
+  using timeline::CostClass;
+  switch (record_.cost_class) {
+    case CostClass::kFree:
+    case CostClass::kFill:
+    case CostClass::kHostRead:
+    case CostClass::kTransfer:
+      return false;
+    case CostClass::kCopy:
+      return !dtypes_.are_one();
+    default:
+      return true;
+  }
+}
+
 timeline::OperatorCall HostCall::describe(std::vector<timeline::Operand>& operands) const {
   operands.clear();
   for (const Operand& operand : operands_) {
     if (operand.is_scalar) continue;
     operands.push_back(operand_of(*operand.tensor, operand.is_written, operand.device));
   }
-  return {record_.cost_class, operands.data(), static_cast<int>(operands.size()),
-          static_cast<int64_t>(redirect_.bytes())};
+  timeline::OperatorCall call{record_.cost_class, operands.data(),
+                              static_cast<int>(operands.size()),
+                              static_cast<int64_t>(redirect_.bytes())};
+  if (C10_UNLIKELY(fallback_ != nullptr)) {
+    if (is_computed_by_host()) call.cost_class = timeline::CostClass::kCpuFallback;
+    call.placement = &fallback_->placement;
+  }
+  return call;
 }
 
 void HostCall::add_accesses(std::vector<timeline::Access>& accesses) const {

@@ -17,12 +17,14 @@
 #include <vector>
 
 #include "aten/composite_layout.h"
+#include "aten/fallback.h"
 #include "aten/hbm_redirect.h"
 #include "aten/host_alias.h"
 #include "aten/operator_record.h"
 #include "core/allocator.h"
 #include "core/device.h"
 #include "timeline/operator_call.h"
+#include "timeline/timeline.h"
 
 namespace torch_trainium {
 
@@ -57,9 +59,19 @@ class HostCall final : public timeline::CallSource {
   // Runs the kernel through the runtime's submit.
   template <typename Kernel>
   void run(Kernel&& kernel, bool host_waits = false) {
+    classify();
     const auto body = [](void* context) { (*static_cast<Kernel*>(context))(); };
     runtime_.submit(
         {record_.work_kind, device_, stream_, record_.id, this, host_waits, body, &kernel});
+    if (C10_UNLIKELY(fallback_ != nullptr)) note();
+  }
+
+  // A dtype that the operator is asked to compute or return, without a tensor that has it yet.
+  void add_dtype(c10::ScalarType dtype) { dtypes_.add(dtype); }
+  // To be called by the kernel for what it is about to return.
+  void add_result(const at::Tensor& result) {
+    if (result.defined()) dtypes_.add(result.scalar_type());
+    if (C10_UNLIKELY(dtypes_.fall_back(record_)) && fallback_ == nullptr) classify();
   }
 
   timeline::OperatorCall describe(std::vector<timeline::Operand>& operands) const override;
@@ -82,6 +94,12 @@ class HostCall final : public timeline::CallSource {
     bool is_scalar;  // an argument of the program, not a tensor that it reads
   };
 
+  // What makes this call a CPU fallback, and when it ran.
+  struct Fallback {
+    std::string reason;
+    timeline::Placement placement;
+  };
+
   struct Lease {
     c10::TensorImpl* source;
     c10::intrusive_ptr<HostAlias> alias;
@@ -93,6 +111,18 @@ class HostCall final : public timeline::CallSource {
     at::Tensor alias;
     CompositeParts parts;  // of the source, which may get others meanwhile
   };
+
+  // Finds out whether this call falls back; raises where the user refuses that.
+  void classify() {
+    if (C10_LIKELY(!dtypes_.fall_back(record_) && composites_.empty() &&
+                   !RefusedProgram::exists())) {
+      return;
+    }
+    find_fallback();
+  }
+  void find_fallback();
+  void note();
+  bool is_computed_by_host() const;
 
   void check_foreign(const at::Tensor& tensor) const;
   // From here on leases are found by hash: optimizers lend thousands of tensors.
@@ -115,6 +145,8 @@ class HostCall final : public timeline::CallSource {
   std::vector<CompositeLease> composites_;
   c10::SmallVector<Lease, 6> leases_;
   c10::SmallVector<Operand, 6> operands_;  // as the operator's arguments name them
+  CallDtypes dtypes_;
+  std::unique_ptr<Fallback> fallback_;  // null where there is a program
   std::unique_ptr<std::unordered_map<const void*, size_t>> index_;
   ProvisionalAllocations provisional_;
   HbmRedirect redirect_;

@@ -59,6 +59,11 @@ const T& lend(HostCall& /*call*/, const T& argument) {
   return argument;
 }
 inline at::Tensor lend(HostCall& call, const at::Tensor& tensor) { return call.alias(tensor); }
+inline const std::optional<at::ScalarType>& lend(HostCall& call,
+                                                 const std::optional<at::ScalarType>& dtype) {
+  if (dtype) call.add_dtype(*dtype);
+  return dtype;
+}
 // What a function takes by mutable reference, it writes.
 inline at::Tensor lend(HostCall& call, at::Tensor& tensor) { return call.alias_written(tensor); }
 inline std::optional<at::Tensor> lend(HostCall& call, const std::optional<at::Tensor>& tensor) {
@@ -107,6 +112,12 @@ std::tuple<Results...> adopt_all(HostCall& call, std::tuple<Results...>&& result
       [&](auto&... result) { return std::tuple<Results...>{call.adopt(std::move(result))...}; },
       results);
 }
+inline void add_results(HostCall& call, const at::Tensor& result) { call.add_result(result); }
+template <typename... Results>
+void add_results(HostCall& call, const std::tuple<Results...>& results) {
+  std::apply([&](const auto&... result) { (call.add_result(result), ...); }, results);
+}
+
 template <typename T>
 T adopt_all(HostCall& /*call*/, T&& result) {
   return std::forward<T>(result);
@@ -141,7 +152,10 @@ struct HostKernel<Name, Function> {
       return written;
     } else {
       Result result;
-      call.run([&] { result = std::apply(Function, lent); });
+      call.run([&] {
+        result = std::apply(Function, lent);
+        detail::add_results(call, result);
+      });
       return detail::adopt_all(call, std::move(result));
     }
   }

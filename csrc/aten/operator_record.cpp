@@ -87,6 +87,8 @@ OperatorRecord& operator_record(std::string_view qualified_name) {
     record->id = operator_id(name);
     record->cost_class = timeline::cost_class_of(name);
     record->work_kind = work_kind(record->cost_class);
+    record->fallback_dtypes = classification_of(name).fallback;
+    record->missing_dtypes = missing_dtypes();
   }
   return *record;
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aten/classification.h"
 #include "runtime/runtime.h"
 #include "timeline/cost_class.h"
 
@@ -23,6 +24,9 @@ struct OperatorRecord {
   uint32_t id;
   timeline::CostClass cost_class;
   runtime::WorkKind work_kind;
+  // What its calls are CPU fallbacks for on this chip: dtypes of the first tensor, and of any.
+  Dtypes fallback_dtypes;
+  Dtypes missing_dtypes;
   std::atomic<uint64_t> calls{0};
 };
 

@@ -74,7 +74,7 @@ at::Tensor& randperm_out(int64_t n, Generator generator, at::Tensor& out) {
   at::native::check_supported_max_int_with_precision(n, out);
   out.resize_({n});
   AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, out.scalar_type(), "randperm", [&] {
-    const RandomStream stream = reserve_random(generator, out.device(), n);
+    const RandomStream stream = reserve_random(record, generator, out, n);
     note_call(record, out);
     if (n == 0) return;
     HostCall call(record, out.device().index());
@@ -125,7 +125,7 @@ at::Tensor cumulate(const at::Tensor& host_probabilities) {
 void draw_with_replacement(const at::Tensor& self, const Generator& generator, at::Tensor& out) {
   static OperatorRecord& record = operator_record("aten::multinomial");
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "multinomial", [&] {
-    const RandomStream stream = reserve_random(generator, self.device(), out.numel());
+    const RandomStream stream = reserve_random(record, generator, self, out.numel());
     note_call(record, self);
     HostCall call(record, self.device().index());
     const at::Tensor host_self = call.alias(self);

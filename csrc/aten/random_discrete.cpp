@@ -157,7 +157,7 @@ struct BernoulliTensor {
       using probability_t = scalar_t;
       AT_DISPATCH_ALL_TYPES_AND3(
           at::kBool, at::kHalf, at::kBFloat16, self.scalar_type(), "bernoulli_", [&] {
-            const RandomStream stream = reserve_random(generator, self.device(), self.numel());
+            const RandomStream stream = reserve_random(record, generator, self, self.numel());
             note_call(record, self, p);
             HostCall call(record, self.device().index());
             const at::Tensor host = call.alias_written(self);

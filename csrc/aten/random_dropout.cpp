@@ -59,7 +59,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   const at::Tensor out = at::empty_like(input);
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, input.scalar_type(), "native_dropout", [&] {
-        const RandomStream stream = reserve_random(std::nullopt, input.device(), input.numel());
+        const RandomStream stream = reserve_random(record, std::nullopt, input, input.numel());
         note_call(record, input);
         HostCall call(record, input.device().index());
         const at::Tensor host_input = call.alias(input);
@@ -119,7 +119,7 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   at::assert_no_overlap(noise, out);
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, self.scalar_type(), "rrelu_with_noise", [&] {
-        const RandomStream stream = reserve_random(generator, self.device(), self.numel());
+        const RandomStream stream = reserve_random(record, generator, self, self.numel());
         note_call(record, self, noise);
         HostCall call(record, self.device().index());
         const at::Tensor host_self = call.alias(self);

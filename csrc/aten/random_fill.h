@@ -115,12 +115,21 @@ void for_each_tile(int64_t elements, const Body& body) {
   });
 }
 
+// Takes positions of a generator's stream for an operator whose first tensor is `self`, unless it
+// is a fallback that the user refuses: random numbers that come after it stay what they are.
+inline RandomStream reserve_random(const OperatorRecord& record,
+                                   const std::optional<at::Generator>& generator,
+                                   const at::Tensor& self, int64_t elements) {
+  refuse_fallback(record, self);
+  return reserve_random(generator, self.device(), elements);
+}
+
 // Fills `self` with sample(key, position, tile), where the tile's first element
 // has that position.
 template <typename scalar_t, typename Value, typename Sample>
 void fill_random(OperatorRecord& record, const at::Tensor& self,
                  const std::optional<at::Generator>& generator, const Sample& sample) {
-  const RandomStream stream = reserve_random(generator, self.device(), self.numel());
+  const RandomStream stream = reserve_random(record, generator, self, self.numel());
   note_call(record, self);
   HostCall call(record, self.device().index());
   const at::Tensor host = call.alias_written(self);

@@ -98,7 +98,7 @@ void map_substreams(const at::Tensor& host_in, const at::Tensor& host_out, Rando
 template <typename scalar_t, typename Sample>
 void map_random(OperatorRecord& record, const at::Tensor& self, const at::Tensor& out,
                 const Generator& generator, const Sample& sample) {
-  const RandomStream stream = reserve_random(generator, self.device(), self.numel());
+  const RandomStream stream = reserve_random(record, generator, self, self.numel());
   note_call(record, self);
   HostCall call(record, self.device().index());
   const at::Tensor host_self = call.alias(self);
@@ -147,7 +147,7 @@ at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Generator g
   const at::Tensor all_probs = prob.expand(sizes);
   const at::Tensor out = at::empty(sizes, count.options());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, count.scalar_type(), "binomial", [&] {
-    const RandomStream stream = reserve_random(generator, out.device(), out.numel());
+    const RandomStream stream = reserve_random(record, generator, out, out.numel());
     note_call(record, count, prob);
     HostCall call(record, out.device().index());
     const at::Tensor host_counts = call.alias(all_counts);
@@ -199,7 +199,7 @@ at::Tensor sample_dirichlet(const at::Tensor& self, Generator generator) {
   static OperatorRecord& record = operator_record("aten::_sample_dirichlet");
   const at::Tensor out = at::empty(self.sizes(), self.options());
   AT_DISPATCH_FLOATING_TYPES(self.scalar_type(), "_sample_dirichlet", [&] {
-    const RandomStream stream = reserve_random(generator, self.device(), self.numel());
+    const RandomStream stream = reserve_random(record, generator, self, self.numel());
     note_call(record, self);
     if (self.numel() == 0) return;
     HostCall call(record, self.device().index());

@@ -38,6 +38,10 @@ Signature::Signature(const c10::OperatorHandle& op)
   const c10::FunctionSchema& schema = op.schema();
   for (size_t i = 0; i < arguments; ++i) {
     const c10::Argument& argument = schema.arguments()[i];
+    if (argument.name() == "dtype" &&
+        argument.real_type()->isSubtypeOf(*c10::OptionalType::create(c10::ScalarTypeType::get()))) {
+      dtype = i;
+    }
     if (!holds_tensors(argument.type())) continue;
     tensors.push_back(i);
     is_written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
@@ -55,6 +59,11 @@ Signature::Signature(const c10::OperatorHandle& op)
     }
     returned_operand.push_back(operand);
   }
+}
+
+std::optional<c10::ScalarType> Signature::dtype_in(c10::ArrayRef<c10::IValue> given) const {
+  if (!dtype || given[*dtype].isNone()) return std::nullopt;
+  return given[*dtype].toScalarType();
 }
 
 bool returns_views(const c10::FunctionSchema& schema) {

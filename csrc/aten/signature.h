@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,13 @@ struct Signature {
   std::vector<size_t> tensors;        // arguments that hold tensors, or lists of them: operands
   std::vector<bool> is_written;       // per operand
   std::vector<int> returned_operand;  // per return: the operand it is, or kNewResult
+  std::optional<size_t> dtype;        // the argument that names a dtype to compute or return
   bool returns_values = false;        // numbers that the host waits for
 
   explicit Signature(const c10::OperatorHandle& op);
+
+  // What a call's arguments say for it.
+  std::optional<c10::ScalarType> dtype_in(c10::ArrayRef<c10::IValue> given) const;
 };
 
 // "aten::add.Tensor"

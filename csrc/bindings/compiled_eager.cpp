@@ -103,7 +103,8 @@ class PreparedPlainCall final : public PreparedCall {
 };
 
 // The programs of an operator are a Python function of the list of its arguments that returns a
-// prepared call or None. Its attribute `plain` is what calls with the same key run from then on.
+// prepared call, or the text of why there is none. Its attribute `plain` is what calls with the
+// same key run from then on.
 class PythonPrograms final : public OperatorPrograms {
  public:
   PythonPrograms(const c10::OperatorHandle& op, py::object prepare, std::vector<bool> takes_numbers)
@@ -111,7 +112,7 @@ class PythonPrograms final : public OperatorPrograms {
         prepare_(std::move(prepare)),
         takes_numbers_(std::move(takes_numbers)) {}
 
-  std::unique_ptr<PreparedCall> prepare(const Stack& stack) override {
+  std::unique_ptr<PreparedCall> prepare(const Stack& stack, std::string& refusal) override {
     const size_t count = schema_.arguments().size();
     CallArguments read;
     const bool has_key =
@@ -127,7 +128,10 @@ class PythonPrograms final : public OperatorPrograms {
     }
     const py::gil_scoped_acquire gil;
     py::object prepared = prepare_in_python(stack);
-    if (prepared.is_none()) return nullptr;
+    if (py::isinstance<py::str>(prepared)) {
+      refusal = py::cast<std::string>(prepared);
+      return nullptr;
+    }
     const py::object plain = py::getattr(prepared, "plain", py::none());
     if (has_key && !plain.is_none()) {
       const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #include "bindings/compiled_eager.h"
 #include "bindings/compiled_graph.h"
 #include "bindings/events.h"
+#include "bindings/fallbacks.h"
 #include "bindings/memory.h"
 #include "bindings/sanitizer.h"
 #include "bindings/timeline.h"
@@ -88,6 +89,7 @@ PYBIND11_MODULE(_C, m) {
   bind_timeline(m);
   bind_compiled_eager(m);
   bind_compiled_graph(m);
+  bind_fallbacks(m);
   bind_sanitizer(m);
 
   m.def("configure_machine", &configure_machine);

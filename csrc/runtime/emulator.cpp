@@ -131,6 +131,8 @@ class Emulator final : public Runtime {
     const timeline::Placement placement =
         timeline_.charge({work.device, work.stream, work.operator_id, work.host_waits}, call,
                          timeline::HostClock::of_this_thread());
+    if (call.placement != nullptr) [[unlikely]]
+      *call.placement = placement;
     if (is_observed) [[unlikely]]
       show_observers(work, call, {submitted_ns, placement});
   }

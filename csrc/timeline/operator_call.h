@@ -26,6 +26,8 @@ enum class Element : uint8_t {
   kComplex,  // pairs of floats, of 4 to 16 bytes
 };
 
+struct Placement;
+
 inline constexpr int16_t kHostDevice = -1;
 
 struct Operand {
@@ -54,6 +56,8 @@ struct OperatorCall {
   int64_t result_bytes;
   // Where the call is a compiled graph: what it consists of.
   const GraphRecord* graph = nullptr;
+  // Where to note when it runs; null if nobody asks.
+  Placement* placement = nullptr;
 };
 
 // Memory that a call reads or writes, for those who check the order of calls.

@@ -58,9 +58,11 @@ bool is_launch_bound(const Cost& cost, int64_t idle_ps, int64_t issue_ps) {
   return busy_ps < cost.device_ps - busy_ps || (idle_ps > 0 && busy_ps < issue_ps);
 }
 
-// What a cost depends on beside the program: layouts, devices, and sizes of results.
+// What a cost depends on beside the program: layouts, devices, sizes of results, and whether there
+// is one.
 uint64_t layout_of(const OperatorCall& call) {
   uint64_t key = static_cast<uint64_t>(call.result_bytes) + 1;
+  key = mixed(key, static_cast<uint64_t>(call.cost_class));
   for (int i = 0; i < call.operand_count; ++i) {
     const Operand& x = call.operands[i];
     const uint64_t flags = static_cast<uint64_t>(x.is_dense) | uint64_t{x.is_permuted} << 1 |

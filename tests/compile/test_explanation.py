@@ -1,6 +1,5 @@
 import torch
 
-from torch_trainium import eager
 from torch_trainium.compile import explain
 
 
@@ -28,7 +27,7 @@ def test_an_explanation_names_operators_without_a_program():
         return (x + 1).nonzero().sum()
 
     with (
-        eager.fallback_is("allow"),
+        torch.neuron.fallback_is("allow"),
         torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
     ):
         found = explain(function, torch.ones(3, device="neuron"))

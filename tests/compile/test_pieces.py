@@ -5,11 +5,10 @@ import warnings
 import pytest
 import torch
 
-from torch_trainium import eager
 from torch_trainium.compile.eager_piece import EagerPiece
 from torch_trainium.compile.program_piece import ProgramPiece
 from torch_trainium.engines import programs
-from torch_trainium.errors import GraphCompileError, InputCopyWarning
+from torch_trainium.errors import FallbackWarning, GraphCompileError, InputCopyWarning
 
 
 @torch.library.custom_op("torch_trainium_tests::tripled", mutates_args=())
@@ -28,7 +27,10 @@ def kinds(graph):
 
 def test_a_custom_operator_runs_between_two_programs_and_says_so(graphs):
     function = torch.compile(lambda x: tripled(x + 1) * 2, fullgraph=True)
-    with pytest.warns(eager.FallbackWarning, match=r"tripled.*test_pieces\.py:\d+ \(<lambda>\)"):
+    with (
+        torch.neuron.fallback_is("warn"),
+        pytest.warns(FallbackWarning, match=r"tripled.*test_pieces\.py:\d+ \(<lambda>\)"),
+    ):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [12.0, 12.0]
     assert kinds(graphs[0]) == [ProgramPiece, EagerPiece, ProgramPiece]
     assert graphs[0].refusals[0][0] == "torch_trainium_tests.tripled.default"
@@ -39,7 +41,7 @@ def test_independent_operators_share_a_program(graphs):
         a, b = tripled(x + 1), x.sin()
         return a * 2, tripled(b.cos())
 
-    with eager.fallback_is("allow"):
+    with torch.neuron.fallback_is("allow"):
         torch.compile(function, fullgraph=True)(torch.ones(2, device="neuron"))
     assert kinds(graphs[0]) == [ProgramPiece, EagerPiece, ProgramPiece]
 
@@ -48,7 +50,7 @@ def test_independent_operators_share_a_program(graphs):
 def test_a_refused_graph_names_operator_line_and_file(policy, fallback, tmp_path):
     options = {"fallback": fallback, "debug_folder": str(tmp_path)}
     function = torch.compile(lambda x: tripled(x + 1), backend="neuron", options=options)
-    with eager.fallback_is(policy), pytest.raises(GraphCompileError) as raised:
+    with torch.neuron.fallback_is(policy), pytest.raises(GraphCompileError) as raised:
         function(torch.ones(2, device="neuron"))
     (path,) = tmp_path.iterdir()
     for part in ("torch_trainium_tests::tripled", "test_pieces.py", str(path)):
@@ -59,7 +61,7 @@ def test_a_refused_graph_names_operator_line_and_file(policy, fallback, tmp_path
 def test_a_graph_may_run_eagerly_instead(graphs):
     options = {"fallback": "eager"}
     function = torch.compile(lambda x: tripled(x + 1) * 2, backend="neuron", options=options)
-    with pytest.warns(eager.FallbackWarning):
+    with torch.neuron.fallback_is("warn"), pytest.warns(FallbackWarning):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [12.0, 12.0]
     assert kinds(graphs[0]) == [EagerPiece]
 
@@ -124,7 +126,7 @@ def test_cond_runs_the_branch_that_is_taken():
     compiled = torch.compile(function, fullgraph=True)
     for sign in (1, -1):
         x = torch.full((3,), float(sign), device="neuron")
-        with eager.fallback_is("allow"):
+        with torch.neuron.fallback_is("allow"):
             torch.testing.assert_close(compiled(x).cpu(), function(x.cpu()))
 
 
@@ -146,7 +148,7 @@ def test_a_failing_compiler_is_an_error_with_line_and_file(broken_compiler, tmp_
 
 def test_a_failing_compiler_may_be_done_without(broken_compiler):
     function = torch.compile(lambda x: x + 1, backend="neuron", options={"fallback": "eager"})
-    with pytest.warns(eager.FallbackWarning, match="compiler is broken.*runs eagerly"):
+    with pytest.warns(FallbackWarning, match="compiler is broken.*runs eagerly"):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [2.0, 2.0]
 
 
@@ -157,7 +159,7 @@ def test_while_loop_runs_operator_by_operator():
         return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0 * x[0].int(), x))[1]
 
     x = torch.ones(3, device="neuron")
-    with eager.fallback_is("allow"):
+    with torch.neuron.fallback_is("allow"):
         assert torch.compile(function, fullgraph=True)(x).cpu().tolist() == [8.0] * 3
 
 

@@ -10,8 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torch_trainium.eager import data_dependent, eager_mode_is, fallback_is
+from torch_trainium.eager import data_dependent, eager_mode_is
 from torch_trainium.engines.programs import program_cache
+from torch_trainium.neuron.cpu_fallbacks import fallback_is, native_means_expressible
 
 aten = torch.ops.aten
 
@@ -55,7 +56,7 @@ CASES: list[tuple[str, Callable[..., Any], torch.Tensor]] = [
 
 @pytest.fixture(autouse=True)
 def natively() -> Iterator[None]:
-    with eager_mode_is("compiled"), fallback_is("error"):
+    with eager_mode_is("compiled"), native_means_expressible(), fallback_is("error"):
         yield
 
 

@@ -32,7 +32,7 @@ def losses(device: str, mode: str) -> tuple[list[float], int]:
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=STEPS)
     generator = torch.Generator().manual_seed(1)
     found, compiles = [], 0
-    with eager.eager_mode_is(mode), eager.fallback_is("error"):
+    with eager.eager_mode_is(mode), torch.neuron.fallback_is("error"):
         for step in range(STEPS):
             images = torch.randn(8, 1, 8, 8, generator=generator).to(device)
             labels = torch.randint(10, (8,), generator=generator).to(device)

@@ -14,12 +14,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.conformance.compare import Comparison
 from tests.conformance.mirror import Mirror
-from torch_trainium.eager import calls, fallback_is
+from torch_trainium.eager import calls, data_dependent
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, registry
-from torch_trainium.lowering.emitted import operations_of
+from torch_trainium.lowering.proofs import DIFFERS, Proofs
+from torch_trainium.neuron.cpu_fallbacks import fallback_is
 
 from . import invariants
+from .programs import first_dtype, functional_name, noted_programs, record_program
 from .references import REFERENCES
 from .ties import settle
 
@@ -102,7 +103,7 @@ class CompareWithCpu(TorchDispatchMode):
         as_accurate: how many of those by the second rule of `AccurateComparison`.
         failed: what was wrong with the others.
         unsupported: why an overload has no program.
-        operations: the StableHLO operations of each functional overload's programs.
+        proofs: what the programs consist of.
 
     """
 
@@ -113,8 +114,7 @@ class CompareWithCpu(TorchDispatchMode):
         self.as_accurate: Counter[str] = Counter()
         self.failed: dict[str, list[str]] = {}
         self.unsupported: dict[str, str] = {}
-        self.operations: dict[str, set[str]] = {}
-        self._seen: set[int] = set()
+        self.proofs = Proofs()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -129,10 +129,12 @@ class CompareWithCpu(TorchDispatchMode):
         except (RuntimeError, IndexError, ValueError) as error:
             expected, refusal = None, error
         try:
-            actual = func(*args, **kwargs)
+            with noted_programs() as programs:
+                actual = func(*args, **kwargs)
         except LoweringError as reason:
             if refusal is None:
                 self.unsupported.setdefault(name, f"{reason} ({called_with})")
+                self._note_problem(func, args, kwargs, expected, str(reason))
             with fallback_is("allow"):
                 return func(*args, **kwargs)
         except Exception as error:
@@ -142,7 +144,11 @@ class CompareWithCpu(TorchDispatchMode):
         if refusal is not None:
             self._fail(name, f"{called_with}: returned, and the CPU raised {refusal}")
             return actual
-        self._note_operations(func)
+        for program in programs:
+            record_program(self.proofs, program)
+        if name in data_dependent.COMPOSITES:
+            operators = data_dependent.COMPOSITES[name].operators
+            self.proofs.record_composition(functional_name(func), operators)
         settle(func, args, kwargs, actual, expected)
         found.compare(actual, expected)
         found.compare([*args, *kwargs.values()], [*cpu_args, *cpu_kwargs.values()], "arguments")
@@ -151,6 +157,8 @@ class CompareWithCpu(TorchDispatchMode):
             found.problems += invariants.problems(func._schema.name, cpu_args, results, expected)
         for problem in found.problems:
             self._fail(name, f"{called_with}: {problem}")
+        if found.problems:
+            self._note_problem(func, cpu_args, cpu_kwargs, expected, DIFFERS)
         self.passed[name] += int(not found.problems)
         self.as_accurate[name] += int(found.as_accurate)
         return actual
@@ -172,13 +180,10 @@ class CompareWithCpu(TorchDispatchMode):
             made_there or any(tensor.device.type == self.device for tensor in tensors)
         )
 
-    def _note_operations(self, func: Any) -> None:
-        functional = dispatch.functional_form(func) or func
-        used = self.operations.setdefault(registry.qualified_name(functional), set())
-        for entry in calls.operator(func).entries.values():
-            if id(entry) not in self._seen and entry.plan.module is not None:
-                self._seen.add(id(entry))
-                used |= operations_of(entry.plan.module)
+    def _note_problem(self, func: Any, args: Any, kwargs: Any, expected: Any, problem: str) -> None:
+        dtype = first_dtype(func, args, kwargs, expected)
+        if dtype is not None:
+            self.proofs.record_problem(functional_name(func), [dtype], problem)
 
     def _fail(self, name: str, message: str) -> None:
         self.failed.setdefault(name, []).append(" ".join(message.split()))

@@ -28,23 +28,23 @@ from tests.conformance import expectations
 from tests.conformance.case import FAILURES, Case, Result, Skip
 from tests.conformance.mirror import Mirror
 from tests.conformance.pool import run_cases
-from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering import proofs, registry
+from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 from . import report
 from .compare import CompareWithCpu
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "torch_trainium" / "lowering" / "data"
 DOCUMENT = ROOT / "docs" / "lowering_conformance.md"
 EXPECTED = Path(__file__).with_name("expected_failures.toml")
 
 DEVICE = "neuron"
-# What both chips compute in.
-DTYPES = (
+# What both chips compute in, and what only programs can be written in.
+NATIVE_DTYPES = (
     *("float32", "bfloat16", "float16"),
     *("int64", "int32", "int16", "int8", "uint8", "bool"),
 )
+OTHER_DTYPES = ("float64", "complex64")
 # In-place and out= forms derive from the functional one: they are tried on the first samples.
 SAMPLES_OF_OTHER_FORMS = 2
 
@@ -72,7 +72,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
     grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
     grad = grad and not op.name.startswith("_foreach")  # its gradients are those of the members
     torch.manual_seed(0)
-    with CompareWithCpu(DEVICE) as mode:
+    with native_means_expressible(), CompareWithCpu(DEVICE) as mode:
         for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
             if max_samples and result.samples == max_samples:
                 break
@@ -90,7 +90,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
         "as accurate": dict(mode.as_accurate),
         "failed": {k: len(v) for k, v in mode.failed.items()},
         "unsupported": mode.unsupported,
-        "operations": {name: sorted(used) for name, used in mode.operations.items()},
+        "proofs": mode.proofs.to_json(),
     }
 
 
@@ -131,13 +131,14 @@ def _run_out(op: OpInfo, sample: Any) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lowering.conformance")
     parser.add_argument("patterns", nargs="*", help="names of op_db, with wildcards; all if none")
-    parser.add_argument("--dtypes", nargs="+", default=DTYPES)
+    parser.add_argument("--dtypes", nargs="+", default=(*NATIVE_DTYPES, *OTHER_DTYPES))
     parser.add_argument("--samples", type=int, default=0, help="at most so many of each operator")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds a case may take")
     parser.add_argument("--overload", default="*", help="report only overloads like this")
     parser.add_argument("--write", action="store_true", help="write the document and the proofs")
     parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--earlier", type=Path, nargs="*", default=(), help="results to take over")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     registry.table()
@@ -147,13 +148,18 @@ def main() -> int:
         if not options.patterns or any(fnmatch.fnmatch(name, p) for p in options.patterns)
     ]
     cases = [Case("lowering", name, "op", dtype) for name in names for dtype in options.dtypes]
-    results = execute(cases, options)
+    known = [
+        r for path in options.earlier for r in map(Result.from_json, json.loads(path.read_text()))
+    ]
+    done = {result.case for result in known}
+    results = execute([case for case in cases if case not in done], options)
+    results = sorted([*results, *known], key=lambda result: result.case)
     overloads: dict[str, Counter[str]] = defaultdict(Counter)
-    proofs: dict[str, list[str] | str] = {}
+    found = proofs.Proofs()
     for result in results:
         if not result.findings:
             continue
-        merge_proofs(proofs, result.findings)
+        found.merge(proofs.from_json(result.findings["proofs"]))
         for status in ("passed", "as accurate", "failed", "unsupported"):
             for overload, calls in result.findings[status].items():
                 overloads[overload][status] += calls if isinstance(calls, int) else 1
@@ -162,9 +168,12 @@ def main() -> int:
     if options.write:
         stale = expectations.unused(expectations.load(EXPECTED), cases)
         command = "make conformance-lowering"
-        DOCUMENT.write_text(report.render(results, overloads, command), encoding="utf-8")
-        text = json.dumps(proofs, indent=0, sort_keys=True)
-        (DATA / "emitted.json").write_text(text + "\n", encoding="utf-8")
+        DOCUMENT.write_text(
+            report.render(results, overloads, OTHER_DTYPES, command), encoding="utf-8"
+        )
+        table = proofs.read()
+        table.replace(found)
+        proofs.write(table)
     for pattern in stale:
         print(f"expected failure matches no case: {pattern}")
     if options.json is not None:
@@ -184,7 +193,7 @@ def execute(cases: list[Case], options: argparse.Namespace) -> list[Result]:
         for failure in results[-1].failures if results[-1].status in FAILURES else ():
             if fnmatch.fnmatch(failure.partition(" ")[0], options.overload):
                 print(f"{result.case.name} {result.case.dtype}: {failure}", flush=True)
-    return sorted(results, key=lambda result: result.case)
+    return results
 
 
 def summarize(results: list[Result], overloads: dict[str, Counter[str]]) -> None:
@@ -197,20 +206,6 @@ def summarize(results: list[Result], overloads: dict[str, Counter[str]]) -> None
     print(f"{clean} of {len(overloads)} overloads pass wherever they occur")
     print(f"{len(failing)} with differences: {' '.join(failing)}")
     print(f"{len(missing)} unsupported somewhere: {' '.join(missing)}")
-
-
-def merge_proofs(proofs: dict[str, list[str] | str], found: dict[str, Any]) -> None:
-    """Add one case's findings, by functional overload: operations used, or why there are none."""
-    for name, used in found["operations"].items():
-        known = proofs.get(name, [])
-        if not isinstance(known, str):
-            proofs[name] = sorted({*known, *used})
-    for name, problem in found["unsupported"].items():
-        packet, _, overload = name.removeprefix("aten::").partition(".")
-        found_overload = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        with suppress(LoweringError):
-            found_overload = dispatch.functional_form(found_overload) or found_overload
-        proofs[registry.qualified_name(found_overload)] = problem.partition(" (")[0]
 
 
 if __name__ == "__main__":

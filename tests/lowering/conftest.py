@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from torch_trainium.eager import eager_mode_is, fallback_is
+from torch_trainium.eager import eager_mode_is
+from torch_trainium.neuron.cpu_fallbacks import fallback_is, native_means_expressible
 
 from .compare import CompareWithCpu
 
@@ -14,7 +15,12 @@ from .compare import CompareWithCpu
 @pytest.fixture
 def compared() -> Iterator[CompareWithCpu]:
     """Every operator of the test is a program that agrees with the CPU's kernel."""
-    with eager_mode_is("compiled"), fallback_is("error"), CompareWithCpu("neuron") as mode:
+    with (
+        eager_mode_is("compiled"),
+        native_means_expressible(),
+        fallback_is("error"),
+        CompareWithCpu("neuron") as mode,
+    ):
         yield mode
     assert not mode.failed
     assert not mode.unsupported

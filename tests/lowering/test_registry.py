@@ -6,7 +6,7 @@ import torch
 from tests.python_process import output_of
 from torch_trainium.eager import calls
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, legality, registry, table
+from torch_trainium.lowering import dispatch, registry
 from torch_trainium.lowering.program import Call, Tensor, lower_operator
 from torch_trainium.lowering.windows import Window
 
@@ -56,21 +56,3 @@ def test_a_refusal_is_remembered():
     for _ in range(2):
         with on_the_cpu(), pytest.raises(LoweringError):
             calls.call(aten.neg.default, tensor)
-
-
-def test_sort_is_refused_with_what_to_use_instead():
-    assert "torch.topk" in legality.rules("trn2").refusals(["sort"])[0]
-
-
-def test_float64_is_no_dtype_of_the_targets():
-    assert not any(legality.rules(t).takes_dtype(torch.float64) for t in legality.TARGETS)
-
-
-def test_fp8_of_the_finite_kind_is_trn3s():
-    assert legality.rules("trn3").takes_dtype(torch.float8_e4m3fn)
-    assert not legality.rules("trn2").takes_dtype(torch.float8_e4m3fn)
-
-
-def test_an_operator_without_a_proof_is_not_native():
-    unproven = [r for r in table.rows() if r.kind == "operator" and not r.is_proven]
-    assert all(row.refusals("trn2") for row in unproven)

@@ -3,7 +3,7 @@ from typing import Any
 
 import torch
 
-Prepare = Callable[[Sequence[Any]], Callable[[], Any] | None]
+Prepare = Callable[[Sequence[Any]], Callable[[], Any] | str]
 
 def set_provider(
     programs_of: Callable[[str], tuple[Prepare, list[bool]]] | None,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from torch.fx import GraphModule, Node
 
+from torch_trainium import _C
 from torch_trainium.compile import nodes
 from torch_trainium.compile.options import Options
-from torch_trainium.eager import fallbacks
-from torch_trainium.errors import GraphCompileError, RecompileWarning
+from torch_trainium.errors import FallbackWarning, GraphCompileError, RecompileWarning
 
 
 def refuse(module: GraphModule, name: str, options: Options, node: Node, why: str) -> None:
@@ -24,13 +24,13 @@ def refuse(module: GraphModule, name: str, options: Options, node: Node, why: st
     """
     operator_name = str(node.target)
     qualified = getattr(node.target, "name", lambda: operator_name)()
-    policy = fallbacks.policy_of(qualified)
-    if options.fallback != "error" and policy is not fallbacks.Policy.ERROR:
-        if policy is fallbacks.Policy.WARN:
+    policy = _policy_of(qualified)
+    if options.fallback != "error" and policy != "error":
+        if policy == "warn":
             warnings.warn(
                 f"{qualified} of {name} is in no program and runs by itself: {why}. "
                 f"Called at {nodes.user_line(node)}",
-                fallbacks.FallbackWarning,
+                FallbackWarning,
                 stacklevel=2,
             )
         return
@@ -41,6 +41,14 @@ def refuse(module: GraphModule, name: str, options: Options, node: Node, why: st
         f"by TORCH_TRAINIUM_FALLBACK=warn and options={{'fallback': 'operator'}}; to run the whole "
         f"graph eagerly, options={{'fallback': 'eager'}}."
     )
+
+
+def _policy_of(name: str) -> str:
+    """What `torch.neuron.set_fallback` says of an operator: allow, warn or error."""
+    otherwise, of_operator = _C.fallbacks.policies()
+    chosen = of_operator.get(name, otherwise)
+    members = _C.fallbacks.Policy.__members__.items()
+    return next(text for text, policy in members if policy == chosen)
 
 
 def fail(module: GraphModule, name: str, line: str, options: Options, error: Exception) -> None:
@@ -56,7 +64,7 @@ def fail(module: GraphModule, name: str, line: str, options: Options, error: Exc
         raise GraphCompileError(
             f"{what}. To run it eagerly instead, options={{'fallback': 'eager'}}"
         ) from error
-    warnings.warn(f"{what}. It runs eagerly", fallbacks.FallbackWarning, stacklevel=2)
+    warnings.warn(f"{what}. It runs eagerly", FallbackWarning, stacklevel=2)
 
 
 def save(module: GraphModule, name: str, options: Options) -> Path:

@@ -101,8 +101,10 @@ class CompiledGraph:
     def _run_eagerly(self, position: int, node: Node | None = None) -> None:
         """Cut a piece that has not run around a node, or run all of it operator by operator."""
         piece = self.pieces[position].piece
-        is_whole = node is None or self.options.fallback == "eager"
-        eager = piece.nodes if is_whole else (node, *self._eager_nodes())
+        if node is None or self.options.fallback == "eager":
+            eager: tuple[Node, ...] = piece.nodes
+        else:
+            eager = (node, *self._eager_nodes())
         self.pieces[position : position + 1] = self._made(partition(piece.nodes, eager))
         self._plan = plan(self.module, [runner.piece for runner in self.pieces])
 

@@ -31,6 +31,8 @@ from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
 
 NUMBERS = (bool, int, float, complex)
+# Told of every call that a program has been made for; checks keep what it consists of.
+on_new_program: Callable[[Call], None] | None = None
 # A zero-dim CPU tensor beside device tensors is a number. Without a device, it is a tensor.
 numbers_on_cpu = True
 
@@ -81,6 +83,8 @@ class Operator:
                 self.refused[key] = error
                 raise
             self.entries[key] = entry
+            if on_new_program is not None:
+                on_new_program(call)
         generator = arguments[self._generator] if self._generator is not None else None
         return PreparedCall(entry, reader.tensors, reader.numbers, generator)
 

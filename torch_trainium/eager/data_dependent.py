@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from torch_trainium import _C
 from torch_trainium.lowering.dtypes import counting_dtype
 
 Tensor = torch.Tensor
@@ -55,13 +56,12 @@ def register_kernels() -> torch.library.Library:
     """Let the device run these operators so, until the library is destroyed."""
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name, row in COMPOSITES.items():
-        library.impl(name, _below_autograd(row.function), "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
+        _implement(library, name, row.function)
         packet = getattr(aten, name.removeprefix("aten::").partition(".")[0])
         out = _OUT_OVERLOADS.get(name, "out")
         if out in packet.overloads():
             written = getattr(packet, out)
-            kernel = _below_autograd(_into(row.function, written))
-            library.impl(written.name(), kernel, "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
+            _implement(library, written.name(), _into(row.function, written))
     for overload in _INDEXED:
         _register_index(library, overload)
     return library
@@ -82,12 +82,17 @@ _OUT_OVERLOADS = {
 }
 
 
-def _below_autograd(function: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return function(*args, **kwargs)
+def _implement(library: torch.library.Library, name: str, function: Callable[..., Any]) -> None:
+    """Let an overload be `function`, but where it is a CPU fallback, as the kernel below knows."""
+    below = torch.library.get_kernel(name, "PrivateUse1")
 
-    return kernel
+    def kernel(keys: Any, first: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if _C.fallbacks.falls_back(name, first):
+            return below.call_boxed(keys, first, *args, **kwargs)
+        with torch._C._AutoDispatchBelowAutograd():
+            return function(first, *args, **kwargs)
+
+    library.impl(name, kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
 
 
 def _into(function: Callable[..., Any], overload: Any) -> Callable[..., Any]:

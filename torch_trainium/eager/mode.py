@@ -5,13 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
 
 from torch_trainium import _C
-from torch_trainium.eager import calls, data_dependent, fallbacks
+from torch_trainium.eager import calls, data_dependent
 from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import LoweringError
 
@@ -72,24 +71,20 @@ def eager_mode_is(mode: EagerMode | str) -> Iterator[None]:
 
 
 def _programs_of(name: str) -> tuple[Callable[[Sequence[Any]], Any], list[bool]]:
-    """What prepares an operator's calls, and of each argument whether it takes numbers at run."""
+    """What prepares calls or says why not, and of each argument whether it takes numbers at run."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
     try:
         operator = calls.operator(found)
     except LoweringError as refusal:  # whatever its arguments are
-        return partial(_refuse, name, refusal), []
+        reason = str(refusal)
+        return lambda arguments: reason, []
 
-    def prepared(arguments: Sequence[Any]) -> calls.PreparedCall | None:
+    def prepared(arguments: Sequence[Any]) -> calls.PreparedCall | str:
         try:
             return operator.prepare(arguments)
         except LoweringError as refusal:
-            _refuse(name, refusal, arguments)
-            return None
+            return str(refusal)
 
     return prepared, operator.takes_numbers
-
-
-def _refuse(name: str, refusal: LoweringError, arguments: Sequence[Any]) -> None:
-    fallbacks.fall_back(name, refusal)

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
 import torch
 
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, legality, registry
+from torch_trainium.lowering import dispatch, legality, proofs, registry, verdicts
+from torch_trainium.lowering.verdicts import UNPROVEN, Verdict
+
+# Allocation, storage, transfers and reads by the host: nothing is computed, in compiled mode either
+# (csrc/aten/compiled_eager.cpp); casts on the way are the DMA engines'.
+STORAGE = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("copy_", "_copy_from", "_copy_from_and_resize", "_to_copy"),
+        *("empty", "empty_like", "empty_permuted", "empty_strided", "_efficientzerotensor"),
+        *("new_empty", "new_empty_strided", "resize_", "resize", "resize_as_", "resize_as", "set_"),
+        *(
+            "_linalg_check_errors",
+            "record_stream",
+            "is_pinned",
+            "_pin_memory",
+            "pin_memory",
+            "_local_scalar_dense",
+        ),
+        *("_has_compatible_shallow_copy_type", "is_same_size", "set_data", "_fused_sdp_choice"),
+        *("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_is_contiguous"),
+        *("is_set_to", "lift", "lift_fresh", "_version", "is_coalesced", "data"),
+    )
+)
+NO_LOWERING = "no lowering"
 
 
 @dataclass(frozen=True)
@@ -22,35 +44,69 @@ class Row:
 
     Attributes:
         name: "aten::add.Tensor".
-        kind: "view" (no program), "composite" (PyTorch replaces it by others before it reaches the
-            device), "operator".
+        kind: "view" and "storage" (no program), "composite" (PyTorch replaces it by others before
+            it reaches the device), "operator".
+        functional: the overload that computes the same and writes nothing, or "" where there is
+            none.
         origin: the family of its lowering, "decomposition", or "" where it cannot be expressed.
-        operations: the StableHLO operations of its programs for the samples of PyTorch's operator
-            database; None where no sample ran as a program.
-        problem: why one did not.
+        proven_as: the overload that its proofs are recorded for, which has the same lowering, or
+            "" where nothing proves it.
 
     """
 
     name: str
     kind: str
-    origin: str
-    operations: frozenset[str] | None
-    problem: str = ""
+    functional: str = ""
+    origin: str = ""
+    proven_as: str = ""
 
     @property
-    def is_proven(self) -> bool:
-        """Whether a sample of PyTorch's operator database ran as a program."""
-        return self.operations is not None
+    def check(self) -> str:
+        """Which check proves it."""
+        return verdicts.recorded().check_of(self.proven_as)
 
-    def refusals(self, target: str) -> list[str]:
-        """Why it is a CPU fallback on a target; nothing where it is native."""
+    def verdict(self, target: str) -> Verdict:
+        """For which dtypes it is native on a target, and why not for others."""
+        return verdicts.verdict(self.proven_as, target)
+
+    def is_fallback(self, target: str) -> bool:
+        """Whether it is a CPU fallback whatever the dtype."""
+        return self.kind == "operator" and not self.verdict(target).native
+
+    def state(self, target: str) -> str:
+        """The same in words, with the reasons."""
         if self.kind != "operator":
-            return []
-        if self.problem or not self.origin:
-            return [self.problem or "no lowering"]
-        if self.operations is None:
-            return ["no sample of the operator database uses it, so nothing proves its lowering"]
-        return legality.rules(target).refusals(self.operations)
+            return "native"
+        if not self.proven_as:
+            return f"fallback: {UNPROVEN if self.origin else NO_LOWERING}"
+        verdict = self.verdict(target)
+        if not verdict.native:
+            return f"fallback: {verdict.reason}"
+        exceptions = []
+        for reason in dict.fromkeys(verdict.refused.values()):
+            refused = {dtype for dtype, why in verdict.refused.items() if why == reason}
+            exceptions.append(f"{', '.join(verdicts.dtype_names(refused))} ({reason})")
+        if verdict.limits:
+            exceptions.append(f"some uses ({'; '.join(verdict.limits)})")
+        return f"native but for {', '.join(exceptions)}" if exceptions else "native"
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many of the overloads that the operator database uses are what.
+
+    Attributes:
+        total: functional overloads that it uses, forward and backward.
+        expressible: those of which every sample had a program, in every dtype swept.
+        native: by target, those native for every dtype swept that exists there.
+        partly_native: by target, those that are not, and native for some dtypes or uses.
+
+    """
+
+    total: int
+    expressible: int
+    native: dict[str, int]
+    partly_native: dict[str, int]
 
 
 @cache
@@ -59,109 +115,83 @@ def rows() -> tuple[Row, ...]:
     return tuple(sorted(_rows(), key=lambda row: row.name))
 
 
-def score() -> tuple[int, dict[str, int]]:
-    """How many functional overloads the operator database uses, and how many are native where."""
-    proofs = emitted()
-    counts = {"StableHLO": sum(not isinstance(proof, str) for proof in proofs.values())}
+def score() -> Score:
+    """The score of the recorded proofs."""
+    found = verdicts.recorded()
+    used = [name for name in found if found.check_of(name) == proofs.OPERATOR_DATABASE]
+    native, partly = {}, {}
     for target in legality.TARGETS:
-        rules = legality.rules(target)
-        counts[target] = sum(
-            not isinstance(proof, str) and not rules.refusals(proof) for proof in proofs.values()
-        )
-    return len(proofs), counts
+        of_target = [verdicts.verdict(name, target) for name in used]
+        native[target] = sum(verdict.is_native for verdict in of_target)
+        partly[target] = sum(bool(v.native) and not v.is_native for v in of_target)
+    expressible = sum(verdicts.is_expressible(found, name) for name in used)
+    return Score(len(used), expressible, native, partly)
 
 
-def native(target: str) -> Counter[str]:
-    """How many operators are native on a target, fallbacks, views and composites."""
-    counts: Counter[str] = Counter()
+def counts(target: str) -> Counter[str]:
+    """How many overloads are native on a target, fallbacks, views, storage and composites."""
+    found: Counter[str] = Counter()
     for row in rows():
         if row.kind != "operator":
-            counts[row.kind] += 1
+            found[row.kind] += 1
+        elif row.is_fallback(target):
+            found["fallback"] += 1
         else:
-            counts["fallback" if row.refusals(target) else "native"] += 1
-    return counts
+            found["native" if row.verdict(target).is_native else "partly native"] += 1
+    return found
 
 
 def _rows() -> Iterator[Row]:
-    proofs = emitted()
     for name in torch._C._dispatch_get_all_op_names():
         if not name.startswith("aten::") or name.startswith("aten::_test"):
             continue
         packet, _, overload = name.removeprefix("aten::").partition(".")
         found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-        if found is None:
-            continue
-        if found.is_view:
-            yield Row(name, "view", "", None)
-        elif found.has_kernel_for_dispatch_key(
-            torch._C.DispatchKey.CompositeImplicitAutograd
-        ) and not registry.find(found):
-            yield Row(name, "composite", "", None)
-        else:
-            yield _operator(name, found, proofs)
+        if found is not None:
+            yield _row(name, found)
 
 
-def _operator(name: str, overload: torch._ops.OpOverload, proofs: Mapping[str, Any]) -> Row:
-    try:
+def _row(name: str, overload: torch._ops.OpOverload) -> Row:
+    if overload._schema.name in STORAGE:
+        return Row(name, "storage")
+    if overload.is_view or torch.Tag.inplace_view in overload.tags:
+        return Row(name, "view")
+    keys = torch._C.DispatchKey
+    is_composite = overload.has_kernel_for_dispatch_key(
+        keys.CompositeImplicitAutograd
+    ) and not overload.has_kernel_for_dispatch_key(keys.CPU)
+    if is_composite and not registry.find(overload):
+        return Row(name, "composite")
+    functional = None
+    with suppress(LoweringError):
         functional = dispatch.functional_form(overload) or overload
-    except LoweringError:
-        return Row(name, "operator", "", None)
-    proof = proofs.get(registry.qualified_name(functional))
-    origin = dispatch.origin(functional)
-    if isinstance(proof, str):
-        return Row(name, "operator", origin, None, proof)
-    return Row(name, "operator", origin, None if proof is None else frozenset(proof))
+    if functional is None:
+        return Row(name, "operator")
+    functional_name = registry.qualified_name(functional)
+    return Row(
+        name,
+        "operator",
+        functional_name,
+        dispatch.origin(functional),
+        _proven_as(functional, functional_name),
+    )
 
 
-def emitted() -> dict[str, list[str] | str]:
-    """What the conformance run found of each functional overload that the operator database uses.
-
-    The StableHLO operations of its programs, or why there is none.
-    """
-    text = (files(__package__) / "data" / "emitted.json").read_text(encoding="utf-8")
-    table: dict[str, list[str] | str] = json.loads(text)
-    return table
-
-
-def as_markdown() -> str:
-    """docs/operators.md."""
-    lines = [
-        "# Operators",
-        "",
-        "Written by `python -m torch_trainium.lowering --write`. An operator is *native* where its",
-        "lowering consists of StableHLO that the target's compiler is documented to take",
-        "(`torch_trainium/lowering/data/legality.toml`), for the samples of PyTorch's operator",
-        "database; everything else is a CPU fallback. Views need no program, and composites are",
-        "replaced by other operators before they reach the device.",
-        "",
-    ]
-    total, counts_of = score()
-    lines += [
-        f"- {counts_of['StableHLO']} of the {total} overloads that the operator database uses, "
-        "forward and backward, are expressible in StableHLO",
-        *(f"- {counts_of[t]} of them are native on {t}" for t in legality.TARGETS),
-        "",
-        "Of all public overloads, in-place and `out=` forms counted apart:",
-        "",
-    ]
-    for target in legality.TARGETS:
-        counts = native(target)
-        operators = counts["native"] + counts["fallback"]
-        lines.append(
-            f"- **{target}**: {counts['native']} of {operators} operators are native; "
-            f"{counts['view']} views and {counts['composite']} composites besides"
-        )
-    lines += ["", "| overload | from | trn2 | trn3 | proven by |", "|---|---|---|---|---|"]
-    for row in rows():
-        proof = "op_db" if row.is_proven else ""
-        if row.kind != "operator":
-            lines.append(f"| `{row.name}` | {row.kind} | native | native | {proof} |")
-            continue
-        states = [_state(row, target) for target in legality.TARGETS]
-        lines.append(f"| `{row.name}` | {row.origin} | {states[0]} | {states[1]} | {proof} |")
-    return "\n".join(lines) + "\n"
+def _proven_as(functional: torch._ops.OpOverload, name: str) -> str:
+    """Itself, or an overload with proofs and the same lowering; "" where there is none."""
+    found = verdicts.recorded()
+    if name in found:
+        return name
+    lowering = registry.find(functional)
+    if lowering is None:
+        return ""
+    same = _lowerings_by_function().get(id(lowering.function), ())
+    return next((other for other in same if other in found), "")
 
 
-def _state(row: Row, target: str) -> str:
-    refusals = row.refusals(target)
-    return f"fallback: {'; '.join(refusals)}" if refusals else "native"
+@cache
+def _lowerings_by_function() -> dict[int, tuple[str, ...]]:
+    names: dict[int, tuple[str, ...]] = {}
+    for name, lowering in sorted(registry.table().items()):
+        names[id(lowering.function)] = (*names.get(id(lowering.function), ()), name)
+    return names

@@ -8,6 +8,7 @@
 - `random`: seeds and generator states
 - `amp`: mixed precision
 - `observe`: what the device executed
+- `cpu_fallbacks`: what runs on the CPU instead, and whether it may
 - `virtual_time`: how long that takes on the emulated chip
 - `reports`: the same as an HTML page
 - `stream_sanitizer`: whether the streams wait for each other
@@ -20,6 +21,7 @@
 import torch
 
 from torch_trainium.config import current as config
+from torch_trainium.errors import FallbackError, FallbackWarning
 from torch_trainium.neuron import _utils as _utils
 from torch_trainium.neuron import (
     amp,
@@ -30,6 +32,15 @@ from torch_trainium.neuron import (
     random,
     sharing,
     streams,
+)
+from torch_trainium.neuron.cpu_fallbacks import (
+    FallbackPolicy,
+    FallbackTotal,
+    fallback_calls,
+    fallback_is,
+    fallbacks,
+    reset_fallbacks,
+    set_fallback,
 )
 from torch_trainium.neuron.devices import (
     DeviceProperties,
@@ -196,6 +207,10 @@ __all__ = [
     "DeviceProperties",
     "DoubleTensor",
     "Event",
+    "FallbackError",
+    "FallbackPolicy",
+    "FallbackTotal",
+    "FallbackWarning",
     "FloatTensor",
     "HalfTensor",
     "IntTensor",
@@ -225,6 +240,9 @@ __all__ = [
     "empty_host_cache",
     "executed_op_shapes",
     "executed_ops",
+    "fallback_calls",
+    "fallback_is",
+    "fallbacks",
     "get_allocator_backend",
     "get_amp_supported_dtype",
     "get_arch_list",
@@ -269,6 +287,7 @@ __all__ = [
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_executed_ops",
+    "reset_fallbacks",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
@@ -277,6 +296,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_fallback",
     "set_instance",
     "set_op_log",
     "set_per_process_memory_fraction",

@@ -7,6 +7,7 @@ from torch_trainium import _C, config
 from torch_trainium.errors import ConfigurationWarning
 from torch_trainium.hardware import ConfigurationError
 from torch_trainium.hardware.environment import machine_of, non_empty
+from torch_trainium.neuron.cpu_fallbacks import classify_for
 
 # The variable that each argument of set_instance stands in for.
 VARIABLES = {
@@ -49,6 +50,7 @@ def set_instance(
         names = {variable: key for key, variable in VARIABLES.items() if variable in chosen}
         raise error.renamed(names.get(error.variable, error.variable)) from None
     _C.configure_machine(asdict(machine))
+    classify_for(machine.chip)
     settings = config.read(environ, chosen)
     _C.set_unavailable_reason(settings.error)
     config.replace_current(settings)

@@ -79,9 +79,13 @@ def caller_of_op() -> str:
     A backward operator has the line that called `backward`; where the program lets autograd use
     threads of its own, these have no Python frame: "autograd".
     """
+    frame = user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "autograd"
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is neither PyTorch's nor ours; None on a thread without any."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_INTERNAL):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
         frame = frame.f_back
-    return "autograd"
+    return frame

@@ -16,6 +16,7 @@ from torch.nn.modules.module import (
 
 from torch_trainium import _C, config
 from torch_trainium.hardware.profiles import profile
+from torch_trainium.neuron import cpu_fallbacks
 from torch_trainium.neuron.devices import device_count, synchronize
 from torch_trainium.neuron.timeline_view.records import (
     Fallback,
@@ -124,8 +125,9 @@ class Timeline:
 
     @staticmethod
     def reset() -> None:
-        """Forget what was charged so far; the clock goes on."""
+        """Forget what was charged so far, and the CPU fallbacks; the clock goes on."""
         _C.timeline.reset_totals()
+        cpu_fallbacks.reset_fallbacks()
 
 
 def timeline() -> Timeline:
@@ -143,6 +145,7 @@ def _times() -> dict[int, int]:
 def _snapshot(records: list[WorkRecord], spans: dict[int, Span]) -> TimelineSnapshot:
     operators: dict[str, OperatorTotal] = {}
     fallbacks: dict[str, Fallback] = {}
+    reasons = cpu_fallbacks.fallbacks()
     for record in records:
         total = operators.get(record.operator, OperatorTotal(0, 0, 0))
         operators[record.operator] = OperatorTotal(
@@ -151,10 +154,12 @@ def _snapshot(records: list[WorkRecord], spans: dict[int, Span]) -> TimelineSnap
             total.launch_bound_calls + (record.bound == "launch"),
         )
         if record.bound == "host" and record.queue == "compute":
-            fallback = fallbacks.get(record.operator, Fallback(0, 0))
+            known = reasons.get(record.operator)
+            reason = known.reason if known else ""
+            fallback = fallbacks.get(record.operator, Fallback(0, 0, reason=reason))
             lines = dict.fromkeys((*fallback.lines, record.line))
             fallbacks[record.operator] = Fallback(
-                fallback.calls + 1, fallback.ps + record.duration_ps, tuple(lines)
+                fallback.calls + 1, fallback.ps + record.duration_ps, tuple(lines), reason
             )
     return _machine_snapshot(records=records, spans=spans, operators=operators, fallbacks=fallbacks)
 
@@ -169,7 +174,13 @@ def _snapshot_since_reset() -> TimelineSnapshot:
             sums[2] += total["launch_bound_calls"]
     operators = {name: OperatorTotal(*sums) for name, sums in sorted(calls.items())}
     spans = {device: Span(0, ended_ps) for device, ended_ps in _times().items()}
-    return _machine_snapshot(spans=spans, operators=operators)
+    fallbacks = {
+        name: Fallback(
+            total.calls, round(total.device_us * PICOSECONDS_PER_MICROSECOND), reason=total.reason
+        )
+        for name, total in cpu_fallbacks.fallbacks().items()
+    }
+    return _machine_snapshot(spans=spans, operators=operators, fallbacks=fallbacks)
 
 
 def _machine_snapshot(**parts: Any) -> TimelineSnapshot:

@@ -77,7 +77,9 @@ def transformer(*, layers=4, steps=2, devices=1, issue_us=80.0, launch_us=12.0):
         for record in _training(device, layers, steps, issue_us, launch_us)
     ]
     fallbacks = {
-        "aten::linalg_qr": Fallback(2, 1400 * US, ("/home/me/train.py:77 (orthogonal_init)",)),
+        "aten::linalg_qr": Fallback(
+            2, 1400 * US, ("/home/me/train.py:77 (orthogonal_init)",), "it has no lowering"
+        ),
         "aten::special_bessel_j0": Fallback(
             4, 310 * US, ("/home/me/train.py:12 (window)", "/home/me/train.py:14 (window)")
         ),

@@ -172,6 +172,7 @@ def test_fallbacks_name_their_lines(page):
         "aten::linalg_qr",
         "1.40 ms",
         "2",
+        "it has no lowering",
         "train.py:77 (orthogonal_init)",
     ]
 

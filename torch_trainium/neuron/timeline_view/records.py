@@ -59,11 +59,12 @@ class OperatorTotal(NamedTuple):
 
 
 class Fallback(NamedTuple):
-    """An operator that the chip's compiler does not have, so that the host computes it."""
+    """An operator that the chip has no program for, so that the host computes it."""
 
     calls: int
     ps: int
     lines: Sequence[str] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True)

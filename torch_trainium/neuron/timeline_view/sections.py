@@ -428,26 +428,33 @@ def _work_cells(total: Total) -> list[Cell]:
 
 
 def fallbacks(view: View) -> Markup:
-    """Operators that the chip does not have."""
+    """Operators that the chip has no program for."""
     found = view.snapshot.fallbacks
     if not found:
-        content = element("p", "None: the chip has every operator that ran.", class_="empty")
+        content = element("p", "None: every operator that ran is native.", class_="empty")
     else:
         rows = [
             [
                 _name_cell(view, name),
                 Cell(units.time(fallback.ps), order=fallback.ps),
                 Cell(units.count(fallback.calls), order=fallback.calls),
+                Cell(fallback.reason),
                 Cell([element("div", _source(view, line)) for line in fallback.lines]),
             ]
             for name, fallback in sorted(found.items(), key=lambda pair: (-pair[1].ps, pair[0]))
         ]
-        columns = {"Operator": "", "Time": "Both copies and the CPU", "Calls": "", "Lines": ""}
+        columns = {
+            "Operator": "",
+            "Time": "Both copies and the CPU",
+            "Calls": "",
+            "Why": "What the chip's compiler does not take of it",
+            "Lines": "",
+        }
         content = table("fallback-table", columns, rows)
     return _section(
         "fallbacks",
         "CPU fallbacks",
-        "Operators that the chip's compiler does not have: their operands go to the host and back.",
+        "Operators that the chip has no program for: their operands go to the host and back.",
         [content],
     )
 

@@ -1,0 +1,64 @@
+"""Programs as they are made: which calls they are for, and what they consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from torch_trainium.eager import calls
+from torch_trainium.errors import LoweringError
+from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering.emitted import tokens_of
+from torch_trainium.lowering.program import Call, lower_operator, map_tensors
+from torch_trainium.lowering.proofs import OPERATOR_DATABASE, Proofs
+from torch_trainium.lowering.windows import Window
+
+
+@contextmanager
+def noted_programs() -> Iterator[list[Call]]:
+    """The calls that programs are made for within the block; each is noted once a process."""
+    noted: list[Call] = []
+    outer, calls.on_new_program = calls.on_new_program, noted.append
+    try:
+        yield noted
+    finally:
+        calls.on_new_program = outer
+
+
+def record_program(found: Proofs, call: Call, check: str = OPERATOR_DATABASE) -> None:
+    """Record what the program of a call consists of."""
+    plan = lower_operator(call)
+    windows: list[Window] = []
+    for argument in call.arguments.values():
+        map_tensors(argument, lambda tensor: windows.append(tensor.window))
+    windows += [result.window for result in plan.results if result.written is None]
+    if not windows:
+        return
+    found.record(
+        functional_name(call.overload),
+        [window.dtype for window in windows],
+        tokens_of(plan.module) if plan.module is not None else (),
+        is_trivial=plan.module is None
+        or not windows[0].shape
+        or not all(window.size for window in windows),
+        check=check,
+    )
+
+
+def functional_name(overload: Any) -> str:
+    """The overload that proofs of this one are kept under."""
+    functional = None
+    with suppress(LoweringError):
+        functional = dispatch.functional_form(overload)
+    return registry.qualified_name(functional or overload)
+
+
+def first_dtype(overload: Any, args: Any, kwargs: Any, results: Any) -> torch.dtype | None:
+    """Of the first tensor that a call takes, or gives."""
+    bound = list(dispatch.bind(overload, args, kwargs).values())
+    leaves = tree_leaves((bound, results))
+    return next((leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)), None)
