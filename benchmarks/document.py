@@ -138,6 +138,8 @@ def compiled_eager(result: dict[str, Any]) -> str:
         ]
         for row in result["hits"]
     ]
+    fallbacks = {name for calls in result["fallback_calls"].values() for name in calls}
+    on_cpu = ", ".join(f"`{name}`" for name in sorted(fallbacks)) or "none"
     machine = result["machine"]
     options = " --quick" if result["effort"] == "quick" else ""
     return f"""## Compiled eager
@@ -146,7 +148,8 @@ def compiled_eager(result: dict[str, Any]) -> str:
 {machine["threads"]} threads; the load of the machine was {result["load"]:.1f} before. The programs
 are those of the first step of `examples/train_gpt.py` and `examples/train_digits.py`, in fresh
 processes with an empty cache. A compile includes writing the program; a hit is compared with XLA's
-execution of the same loaded program on arguments prepared before.
+execution of the same loaded program on arguments prepared before. Operators of these examples that
+have no program on the chip and run on the CPU: {on_cpu}.
 
 {markdown_table(["measure", "median", "90th", "max", "bar (median)"], spread)}
 
