@@ -10,11 +10,13 @@ from tests.python_process import output_of
 from torch_trainium import _C, eager
 from torch_trainium.eager import calls
 from torch_trainium.errors import StreamRaceWarning
+from torch_trainium.neuron.cpu_fallbacks import fallback_is, native_means_expressible
 
 
 @pytest.fixture(autouse=True)
 def compiled():
-    with eager.eager_mode_is("compiled"), eager.fallback_is("error"):
+    # Complex numbers, which no chip has, among them.
+    with eager.eager_mode_is("compiled"), native_means_expressible(), fallback_is("error"):
         yield
 
 

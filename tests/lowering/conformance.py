@@ -39,11 +39,12 @@ DOCUMENT = ROOT / "docs" / "lowering_conformance.md"
 EXPECTED = Path(__file__).with_name("expected_failures.toml")
 
 DEVICE = "neuron"
-# What both chips compute in.
-DTYPES = (
+# What both chips compute in, and what only programs can be written in.
+NATIVE_DTYPES = (
     *("float32", "bfloat16", "float16"),
     *("int64", "int32", "int16", "int8", "uint8", "bool"),
 )
+OTHER_DTYPES = ("float64", "complex64")
 # In-place and out= forms derive from the functional one: they are tried on the first samples.
 SAMPLES_OF_OTHER_FORMS = 2
 
@@ -130,13 +131,14 @@ def _run_out(op: OpInfo, sample: Any) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lowering.conformance")
     parser.add_argument("patterns", nargs="*", help="names of op_db, with wildcards; all if none")
-    parser.add_argument("--dtypes", nargs="+", default=DTYPES)
+    parser.add_argument("--dtypes", nargs="+", default=(*NATIVE_DTYPES, *OTHER_DTYPES))
     parser.add_argument("--samples", type=int, default=0, help="at most so many of each operator")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds a case may take")
     parser.add_argument("--overload", default="*", help="report only overloads like this")
     parser.add_argument("--write", action="store_true", help="write the document and the proofs")
     parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--earlier", type=Path, nargs="*", default=(), help="results to take over")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     registry.table()
@@ -146,7 +148,12 @@ def main() -> int:
         if not options.patterns or any(fnmatch.fnmatch(name, p) for p in options.patterns)
     ]
     cases = [Case("lowering", name, "op", dtype) for name in names for dtype in options.dtypes]
-    results = execute(cases, options)
+    known = [
+        r for path in options.earlier for r in map(Result.from_json, json.loads(path.read_text()))
+    ]
+    done = {result.case for result in known}
+    results = execute([case for case in cases if case not in done], options)
+    results = sorted([*results, *known], key=lambda result: result.case)
     overloads: dict[str, Counter[str]] = defaultdict(Counter)
     found = proofs.Proofs()
     for result in results:
@@ -161,10 +168,12 @@ def main() -> int:
     if options.write:
         stale = expectations.unused(expectations.load(EXPECTED), cases)
         command = "make conformance-lowering"
-        DOCUMENT.write_text(report.render(results, overloads, command), encoding="utf-8")
-        known = proofs.read()
-        known.replace(found)
-        proofs.write(known)
+        DOCUMENT.write_text(
+            report.render(results, overloads, OTHER_DTYPES, command), encoding="utf-8"
+        )
+        table = proofs.read()
+        table.replace(found)
+        proofs.write(table)
     for pattern in stale:
         print(f"expected failure matches no case: {pattern}")
     if options.json is not None:
@@ -184,7 +193,7 @@ def execute(cases: list[Case], options: argparse.Namespace) -> list[Result]:
         for failure in results[-1].failures if results[-1].status in FAILURES else ():
             if fnmatch.fnmatch(failure.partition(" ")[0], options.overload):
                 print(f"{result.case.name} {result.case.dtype}: {failure}", flush=True)
-    return sorted(results, key=lambda result: result.case)
+    return results
 
 
 def summarize(results: list[Result], overloads: dict[str, Counter[str]]) -> None:

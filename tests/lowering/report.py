@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 
 import torch
 
@@ -13,41 +14,63 @@ from tests.conformance.report import listed, table
 COLUMNS = (Status.PASSED, Status.EXPECTED, Status.FAILED, Status.CRASHED, Status.SKIPPED)
 
 
-def render(results: Sequence[Result], overloads: dict[str, Counter[str]], command: str) -> str:
-    """The document; `overloads` counts each overload's calls by "passed", "failed"..."""
+def render(
+    results: Sequence[Result],
+    overloads: dict[str, Counter[str]],
+    other_dtypes: Sequence[str],
+    command: str,
+) -> str:
+    """The document.
+
+    Args:
+        results: of all cases.
+        overloads: how many calls of each "passed", "failed", and so on.
+        other_dtypes: those that no chip has.
+        command: what writes the document.
+
+    """
     done = [result for result in results if result.status is not Status.SKIPPED]
-    passed = sum(result.status is Status.PASSED for result in done)
+    native = [result for result in done if result.case.dtype not in other_dtypes]
+    others = [result for result in done if result.case.dtype in other_dtypes]
     expected = [result for result in results if result.status is Status.EXPECTED]
     failed = [result for result in results if result.status in FAILURES]
-    share = int(10_000 * passed / max(1, len(done))) / 100  # never rounded up
     calls = sum(count["passed"] for count in overloads.values())
     as_accurate = sum(count["as accurate"] for count in overloads.values())
+    crashed = sum(result.status is Status.CRASHED for result in results)
+    paragraphs = [
+        f"""Written by `{command}`; do not edit. The samples of PyTorch
+        {torch.__version__.partition("+")[0]}'s operator database run on the device in compiled
+        eager, forward and backward, in every dtype that both chips compute in, and in
+        {" and ".join(other_dtypes)}, which no chip has but programs do. Each ATen operator in them,
+        its in-place and `out=` forms too, is compared with the CPU's on the same arguments: values,
+        dtype, shape, strides and what it leaves in its arguments. A case is an operator of the
+        database in one dtype; it passes where every call in it agrees. An operator that would run
+        on the CPU fails its case. Cases run in forked workers, so that a crash is counted and costs
+        one case.""",
+        """Values agree within `torch.testing.assert_close`'s tolerance for the dtype, or as
+        PyTorch's own comparison of compilers has it (`torch._dynamo.utils.same`): as near to the
+        result in float64 as the CPU's is. Random numbers are compared in
+        `tests/lowering/test_random.py`.""",
+        f"""**{_passed(native)} in the chips' dtypes**, and {_passed(others)} in the others.
+        {len(expected)} fail for the reasons below, {len(failed)} fail otherwise, {crashed} crashed.
+        They call {len(overloads)} overloads {calls} times with agreeing results, {as_accurate} of
+        them by the second rule.""",
+    ]
     return "\n".join(
         [
-            f"""# Conformance of the lowering
-
-Written by `{command}`; do not edit. The samples of PyTorch
-{torch.__version__.partition("+")[0]}'s operator database run on the device in compiled eager,
-forward and backward, in every dtype that both chips compute in. Each ATen operator in them, its
-in-place and `out=` forms too, is compared with the CPU's on the same arguments: values, dtype,
-shape, strides and what it leaves in its arguments. A case is an operator of the database in one
-dtype; it passes where every call in it agrees. An operator that would run on the CPU fails its
-case. Cases run in forked workers, so that a crash is counted and costs one case.
-
-Values agree within `torch.testing.assert_close`'s tolerance for the dtype, or as PyTorch's own
-comparison of compilers has it (`torch._dynamo.utils.same`): as near to the result in float64 as the
-CPU's is. Random numbers are compared in `tests/lowering/test_random.py`.
-
-**{passed} of {len(done)} cases pass ({share:.2f} %)**; {len(expected)} fail for the reasons below,
-{len(failed)} fail otherwise, {sum(r.status is Status.CRASHED for r in results)} crashed. They call
-{len(overloads)} overloads {calls} times with agreeing results, {as_accurate} of them by the second
-rule.
-""",
+            "# Conformance of the lowering\n",
+            *(fill(" ".join(text.split()), 100) + "\n" for text in paragraphs),
             _by_dtype(results),
             listed("Expected failures", expected),
             listed("Failures", failed),
         ]
     )
+
+
+def _passed(results: Sequence[Result]) -> str:
+    passed = sum(result.status is Status.PASSED for result in results)
+    share = 10_000 * passed // max(1, len(results)) / 100  # never rounded up
+    return f"{passed} of {len(results)} cases pass ({share:.2f} %)"
 
 
 def _by_dtype(results: Iterable[Result]) -> str:
