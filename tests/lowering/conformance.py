@@ -45,6 +45,8 @@ NATIVE_DTYPES = (
     *("int64", "int32", "int16", "int8", "uint8", "bool"),
 )
 OTHER_DTYPES = ("float64", "complex64")
+# Enough to say whether an operator can be written in those.
+SAMPLES_IN_OTHER_DTYPES = 2
 # In-place and out= forms derive from the functional one: they are tried on the first samples.
 SAMPLES_OF_OTHER_FORMS = 2
 
@@ -169,7 +171,8 @@ def main() -> int:
         stale = expectations.unused(expectations.load(EXPECTED), cases)
         command = "make conformance-lowering"
         DOCUMENT.write_text(
-            report.render(results, overloads, OTHER_DTYPES, command), encoding="utf-8"
+            report.render(results, overloads, OTHER_DTYPES, SAMPLES_IN_OTHER_DTYPES, command),
+            encoding="utf-8",
         )
         table = proofs.read()
         table.replace(found)

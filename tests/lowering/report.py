@@ -18,6 +18,7 @@ def render(
     results: Sequence[Result],
     overloads: dict[str, Counter[str]],
     other_dtypes: Sequence[str],
+    other_samples: int,
     command: str,
 ) -> str:
     """The document.
@@ -26,6 +27,7 @@ def render(
         results: of all cases.
         overloads: how many calls of each "passed", "failed", and so on.
         other_dtypes: those that no chip has.
+        other_samples: how many samples of an operator were run in those.
         command: what writes the document.
 
     """
@@ -40,9 +42,9 @@ def render(
     paragraphs = [
         f"""Written by `{command}`; do not edit. The samples of PyTorch
         {torch.__version__.partition("+")[0]}'s operator database run on the device in compiled
-        eager, forward and backward, in every dtype that both chips compute in, and in
-        {" and ".join(other_dtypes)}, which no chip has but programs do. Each ATen operator in them,
-        its in-place and `out=` forms too, is compared with the CPU's on the same arguments: values,
+        eager, forward and backward, in every dtype that both chips compute in, and the first
+        {other_samples} of each operator in {" and ".join(other_dtypes)}, which no chip has but
+        programs do. Each ATen operator in them, its in-place and `out=` forms too, is compared with the CPU's on the same arguments: values,
         dtype, shape, strides and what it leaves in its arguments. A case is an operator of the
         database in one dtype; it passes where every call in it agrees. An operator that would run
         on the CPU fails its case. Cases run in forked workers, so that a crash is counted and costs
