@@ -267,6 +267,7 @@ constexpr std::array<std::string_view, 13> kNeverPrograms = {
 bool may_be_program(const c10::OperatorHandle& op) {
   const c10::OperatorName& name = op.operator_name();
   if (name.name.rfind("aten::", 0) != 0 || returns_views(op.schema())) return false;
+  if (op.hasTag(at::Tag::inplace_view)) return false;  // changes where the elements are sought
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
   for (const std::string_view never : kNeverPrograms) {
     if (name.name == never) return false;
