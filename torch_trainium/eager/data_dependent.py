@@ -296,15 +296,13 @@ def unique_dim(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct slices along a dimension in order, and the same about them."""
+    """The distinct slices along a dimension in order, and the same about them, asked for or not."""
     rows = _rows(a, dim)
     order = torch.arange(rows.shape[0], device=a.device)
     for column in reversed(rows.reshape(rows.shape[0], -1).unbind(1)):
         keys = aten.index_select(column, 0, order)
         order = aten.index_select(order, 0, aten.sort.stable(keys, stable=True)[1])
-    found = _distinct(
-        aten.index_select(rows, 0, order), order, order.shape, return_inverse, return_counts
-    )
+    found = _distinct(aten.index_select(rows, 0, order), order, order.shape, True, True)
     return found[0].movedim(0, dim), *found[1:]
 
 
@@ -322,9 +320,9 @@ def unique_consecutive(
 def unique_dim_consecutive(
     a: Tensor, dim: int, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each run of equal slices along a dimension one, and the same about them."""
+    """Of each run of equal slices along a dimension one, and the same, asked for or not."""
     rows = _rows(a, dim)
-    found = _distinct(rows, None, rows.shape[:1], return_inverse, return_counts)
+    found = _distinct(rows, None, rows.shape[:1], True, True)
     return found[0].movedim(0, dim), *found[1:]
 
 
