@@ -57,6 +57,11 @@ def max_unpool2d(a: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
     return torch.empty(shape, dtype=a.dtype, device=a.device, memory_format=memory_format)
 
 
+def nonzero_static(a: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Row by row, as the CPU leaves it."""
+    return a.new_empty([size, a.dim()], dtype=torch.int64)
+
+
 _INFERENCE = aten._native_batch_norm_legit_no_training.default
 
 
@@ -97,5 +102,6 @@ TABLE: dict[str, Callable[..., Any]] = {
     "aten::geqrf": geqrf,
     "aten::linalg_lstsq": lstsq,
     "aten::max_unpool2d": max_unpool2d,
+    "aten::nonzero_static": nonzero_static,
     **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
 }
