@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from torch_trainium import eager
+from torch_trainium.eager import calls
 from torch_trainium.engines.programs import Origin, program_cache
 
 
@@ -75,3 +76,10 @@ def test_programs_beyond_the_most_that_fit_are_released_and_found_again(monkeypa
     after = eager.program_statistics()
     assert after.compiles + after.disk_hits - before.compiles - before.disk_hits > 36
     assert after.misses - before.misses > 36
+
+
+def test_a_call_that_was_prepared_before_a_release_still_runs():
+    a = torch.full((913,), 2.0, device="neuron")
+    prepared = calls.operator(torch.ops.aten.neg.default).prepare([a])
+    calls.release_programs()
+    assert torch.equal(prepared().cpu(), torch.full((913,), -2.0))

@@ -235,10 +235,12 @@ class Entry:
             )
         return self._plain
 
-    def release(self) -> None:
-        """Let go of the program; what it cost remains."""
-        self._calls = self.calls
-        self.program = self._plain = None
+    def released(self) -> Entry:
+        """What it cost, without the program: who is about to run it holds this entry still."""
+        kept = Entry(self.plan, None, self.origin, self.seconds, self.line)
+        kept._calls = self.calls
+        self._plain = None  # it and this entry hold each other
+        return kept
 
     def _packed(self, numbers: list[Number], stream: tuple[int, int]) -> bytes:
         assert self.program is not None
@@ -360,9 +362,7 @@ def release_programs() -> None:
     _C.programs.release()
     for known in operators():
         entries, known.entries = known.entries, {}
-        for entry in entries.values():
-            entry.release()
-        known.released += entries.values()
+        known.released += [entry.released() for entry in entries.values()]
     programs.program_cache().release()
 
 
