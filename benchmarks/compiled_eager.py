@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from results import RESULTS, machine, print_table, write
 
@@ -31,11 +31,29 @@ class FirstStepDone(Exception):
     """Leaves an example after its first step."""
 
 
-def first_step(example: str, out: str) -> tuple[float, float]:
-    """Seconds, and those of all CPUs, from the end of an example's imports to its first step."""
+class Start(NamedTuple):
+    """A process from the end of its imports to the end of its first step.
+
+    Attributes:
+        seconds: without the import of torch._dynamo, which PyTorch does for any device when the
+            first optimizer is made, and which is done before here.
+        cpu_seconds: the same on all CPUs.
+        dynamo_seconds: that import.
+
+    """
+
+    seconds: float
+    cpu_seconds: float
+    dynamo_seconds: float
+
+
+def first_step(example: str, out: str) -> Start:
+    """Run an example to the end of its first step."""
     sys.path.insert(0, str(ROOT / "examples"))
     module = importlib.import_module(example)
-    importlib.import_module("torch._dynamo")  # PyTorch does it when the first optimizer is made
+    start = time.perf_counter()
+    importlib.import_module("torch._dynamo")
+    dynamo_seconds = time.perf_counter() - start
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def leave(*_: object) -> None:
@@ -47,7 +65,7 @@ def first_step(example: str, out: str) -> tuple[float, float]:
     try:
         module.main()
     except FirstStepDone:
-        return time.perf_counter() - start, time.process_time() - cpu_start
+        return Start(time.perf_counter() - start, time.process_time() - cpu_start, dynamo_seconds)
     finally:
         hook.remove()
     raise RuntimeError(f"{example} ended before its first step")
@@ -69,12 +87,12 @@ def measure_start(example: str, out: str) -> dict[str, Any]:
         return prepared
 
     calls.Operator.prepare = timed  # type: ignore[method-assign, assignment]
-    seconds, cpu_seconds = first_step(example, out)
+    start = first_step(example, out)
     found = eager.program_statistics()
     return {
-        "seconds": seconds,
-        "cpu_seconds": cpu_seconds,
+        "start": start,
         "compiles": found.compiles,
+        "fallback_calls": eager.fallback_calls(),
         "compile_ms": [p.seconds * 1e3 for p in found.programs if p.origin == "compiler"],
         "compile_cpu_ms": compile_cpu_ms,
     }
@@ -156,7 +174,7 @@ def in_fresh_process(part: str, example: str, cache: str, *options: str) -> Any:
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "TORCH_TRAINIUM_EAGER": "compiled",
-        "TORCH_TRAINIUM_FALLBACK": "error",
+        "TORCH_TRAINIUM_FALLBACK": "allow",
         "TORCH_TRAINIUM_CACHE": cache,
     }
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -171,8 +189,8 @@ def measure(runs: int, seconds_per_program: float) -> dict[str, Any]:
     compile_ms: list[float] = []
     compile_cpu_ms: list[float] = []
     hits = []
-    starts: list[tuple[float, float]] = []
-    cpu_starts: list[tuple[float, float]] = []
+    starts: list[tuple[Start, Start]] = []
+    fallback_calls: dict[str, dict[str, int]] = {}
     for example in EXAMPLES:
         for run in range(runs if example == "train_gpt" else 1):
             with tempfile.TemporaryDirectory() as cache:
@@ -181,14 +199,14 @@ def measure(runs: int, seconds_per_program: float) -> dict[str, Any]:
                 if warm["compiles"]:
                     raise RuntimeError(f"{example} compiled {warm['compiles']} programs again")
                 if run == 0:
+                    fallback_calls[example] = warm["fallback_calls"]
                     compile_ms += cold["compile_ms"]
                     compile_cpu_ms += cold["compile_cpu_ms"]
                     hits += in_fresh_process(
                         "hits", example, cache, "--seconds-per-program", str(seconds_per_program)
                     )
             if example == "train_gpt":
-                starts.append((cold["seconds"], warm["seconds"]))
-                cpu_starts.append((cold["cpu_seconds"], warm["cpu_seconds"]))
+                starts.append((Start(*cold["start"]), Start(*warm["start"])))
     overheads = [row["overhead_us"] for row in hits]
     return {
         "machine": machine(),
@@ -196,18 +214,34 @@ def measure(runs: int, seconds_per_program: float) -> dict[str, Any]:
         "compile_ms": {**_spread(compile_ms), "bar": COMPILE_BAR_MS},
         "compile_cpu_ms": _spread(compile_cpu_ms),
         "hit_us": {**_spread(overheads), "bar": HIT_BAR_US},
-        "start_s": {**_pairs(starts), "bar": WARM_BAR},
-        "start_cpu_s": _pairs(cpu_starts),
+        "start_s": {**_compared(starts, lambda start: start.seconds), "bar": WARM_BAR},
+        "start_with_dynamo_s": _compared(
+            starts, lambda start: start.seconds + start.dynamo_seconds
+        ),
+        "start_cpu_s": _compared(starts, lambda start: start.cpu_seconds),
+        "fallback_calls": fallback_calls,
         "hits": sorted(hits, key=lambda row: -row["overhead_us"]),
     }
 
 
-def _pairs(starts: list[tuple[float, float]]) -> dict[str, float]:
+def _compared(
+    starts: list[tuple[Start, Start]], seconds: Callable[[Start], float]
+) -> dict[str, Any]:
+    """Cold against warm starts, each pair measured one after the other.
+
+    `ratio` is the median of the pairs' ratios: what slows the machine down for a while does not
+    count for one side only. `ratio_of_medians` is that of `cold` and `warm`, the medians.
+    """
+    pairs = [(seconds(cold), seconds(warm)) for cold, warm in starts]
+    ratios = [cold / warm for cold, warm in pairs]
+    cold, warm = (statistics.median(side) for side in zip(*pairs, strict=True))
     return {
-        "cold": round(statistics.median(cold for cold, _ in starts), 2),
-        "warm": round(statistics.median(warm for _, warm in starts), 2),
-        "ratio": round(statistics.median(cold / warm for cold, warm in starts), 2),
-        "runs": len(starts),
+        "cold": round(cold, 2),
+        "warm": round(warm, 2),
+        "ratio": round(statistics.median(ratios), 2),
+        "lowest_ratio": round(min(ratios), 2),
+        "ratio_of_medians": round(cold / warm, 2),
+        "pairs": [[round(cold, 3), round(warm, 3)] for cold, warm in pairs],
     }
 
 
@@ -255,16 +289,28 @@ def main() -> int:
         ],
     )
     print_table(
-        ["start of train_gpt", "cold s", "warm s", "ratio", "bar"],
+        ["start of train_gpt", "cold s", "warm s", "cold/warm", "pairs' ratio", "lowest", "bar"],
         [
-            [name, *(f"{row.get(key, 0):.2f}" for key in ("cold", "warm", "ratio", "bar"))]
-            for name, row in (("to the first step", start_s), ("CPU", result["start_cpu_s"]))
+            [
+                name,
+                *(
+                    f"{row.get(key, 0):.2f}"
+                    for key in ("cold", "warm", "ratio_of_medians", "ratio", "lowest_ratio", "bar")
+                ),
+            ]
+            for name, row in (
+                ("to the first step", start_s),
+                ("CPU time", result["start_cpu_s"]),
+                ("with import of torch._dynamo", result["start_with_dynamo_s"]),
+            )
         ],
     )
+    for example, calls in result["fallback_calls"].items():
+        print(f"on the CPU in {example}:", calls or "nothing")
     missed = (
         compile_ms["median"] > COMPILE_BAR_MS
         or hit_us["median"] > HIT_BAR_US
-        or start_s["ratio"] < WARM_BAR
+        or min(start_s["ratio"], start_s["ratio_of_medians"]) < WARM_BAR
     )
     return int(args.check and missed)
 

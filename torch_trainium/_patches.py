@@ -50,6 +50,17 @@ def _share_memory(original: Callable[..., Any]) -> Callable[..., Any]:
     return share_memory_
 
 
+def _tensor_str(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def tensor_str(self: torch.Tensor, indent: int) -> Any:
+        is_plain = type(self) in (torch.Tensor, torch.nn.Parameter)
+        if is_plain and self.device.type == "neuron":
+            self = self.detach().cpu()
+        return original(self, indent)
+
+    return tensor_str
+
+
 def _comm(name: str) -> Patch:
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         from torch_trainium.neuron import comm
@@ -100,6 +111,13 @@ PATCHES = (
         "share_memory_",
         "it returns without sharing and without saying so",
         _share_memory,
+    ),
+    Patch(
+        "torch._tensor_str",
+        "_tensor_str",
+        "it copies the tensors of devices with compilers to the CPU before it searches them for "
+        "their largest digits in float64, by a list of names",
+        _tensor_str,
     ),
     *map(_comm, COMM_FUNCTIONS),
 )

@@ -1,6 +1,7 @@
 #include "aten/compiled_eager.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
@@ -156,6 +157,33 @@ bool falls_back(const Signature& signature, c10::ArrayRef<c10::IValue> operands,
          !dtypes.reason(signature.record).empty();
 }
 
+// Filling memory twice with one number is fine.
+constexpr std::array<std::string_view, 3> kFills = {"aten::fill_.Scalar", "aten::fill_.Tensor",
+                                                    "aten::zero_"};
+
+// What a program writes must be memory of its own: elements apart from each other, and either the
+// very elements that it reads or none of them. The CPU's kernels refuse the same.
+void expect_own_memory(const Signature& signature, c10::ArrayRef<c10::IValue> operands) {
+  if (signature.is_foreach) return;
+  for (const std::string_view fill : kFills) {
+    if (signature.record.name == fill) return;
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!signature.is_written[i] || !operands[i].isTensor() || !operands[i].toTensor().defined()) {
+      continue;
+    }
+    const at::Tensor& written = operands[i].toTensor();
+    at::assert_no_internal_overlap(written);
+    for (size_t j = 0; j < operands.size(); ++j) {
+      if (signature.is_written[j] || !operands[j].isTensor()) continue;
+      const at::Tensor& read = operands[j].toTensor();
+      if (read.defined() && read.device() == written.device()) {
+        at::assert_no_partial_overlap(written, read);
+      }
+    }
+  }
+}
+
 class CompiledKernel final : public c10::OperatorKernel {
  public:
   // `host_kernel` is what it stands in for, and calls where there is no program.
@@ -193,6 +221,7 @@ class CompiledKernel final : public c10::OperatorKernel {
     for (size_t i = 0; i < operands.size(); ++i) {
       operands[i] = on_device(signature, operands[i], signature.is_written[i], device);
     }
+    expect_own_memory(signature, operands);
     const c10::impl::ForceDispatchKeyGuard below_user_features(
         c10::DispatchKeySet(c10::DispatchKey::BackendSelect), keys_above_backend());
     std::optional<at::RecordFunctionGuard> unprofiled;
@@ -267,6 +296,7 @@ constexpr std::array<std::string_view, 13> kNeverPrograms = {
 bool may_be_program(const c10::OperatorHandle& op) {
   const c10::OperatorName& name = op.operator_name();
   if (name.name.rfind("aten::", 0) != 0 || returns_views(op.schema())) return false;
+  if (op.hasTag(at::Tag::inplace_view)) return false;  // changes where the elements are sought
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
   for (const std::string_view never : kNeverPrograms) {
     if (name.name == never) return false;

@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -102,6 +103,9 @@ class PreparedPlainCall final : public PreparedCall {
   const size_t argument_count_;
 };
 
+// How often all programs in memory were released.
+std::atomic<uint64_t> releases{0};
+
 // The programs of an operator are a Python function of the list of its arguments that returns a
 // prepared call, or the text of why there is none. Its attribute `plain` is what calls with the
 // same key run from then on.
@@ -121,6 +125,7 @@ class PythonPrograms final : public OperatorPrograms {
                        takes_numbers_, read);
     if (has_key) {
       const std::lock_guard lock(mutex_);
+      drop_released();
       const auto known = plain_calls_.find(read.key);
       if (known != plain_calls_.end()) {
         return std::make_unique<PreparedPlainCall>(known->second, std::move(read), count);
@@ -135,12 +140,19 @@ class PythonPrograms final : public OperatorPrograms {
     const py::object plain = py::getattr(prepared, "plain", py::none());
     if (has_key && !plain.is_none()) {
       const std::lock_guard lock(mutex_);
+      drop_released();
       plain_calls_.emplace(std::move(read.key), py::cast<std::shared_ptr<PlainCall>>(plain));
     }
     return std::make_unique<PythonCall>(schema_, std::move(prepared));
   }
 
  private:
+  void drop_released() {
+    const uint64_t now = releases.load(std::memory_order_relaxed);
+    if (now != seen_releases_) plain_calls_.clear();
+    seen_releases_ = now;
+  }
+
   py::object prepare_in_python(const Stack& stack) {
     const size_t count = schema_.arguments().size();
     py::list arguments(count);
@@ -159,6 +171,7 @@ class PythonPrograms final : public OperatorPrograms {
   const Held prepare_;
   const std::vector<bool> takes_numbers_;
   std::mutex mutex_;
+  uint64_t seen_releases_ = 0;
   std::unordered_map<std::string, std::shared_ptr<const PlainCall>> plain_calls_;
 };
 
@@ -220,6 +233,7 @@ std::shared_ptr<PlainCall> plain_call(py::object capsule, std::vector<int64_t> i
 void bind_compiled_eager(py::module_& parent) {
   py::module_ m = parent.def_submodule("programs", "Compiled eager.");
   m.def("set_provider", &set_provider);
+  m.def("release", [] { releases.fetch_add(1, std::memory_order_relaxed); });
   m.def("reserve_random", &reserve);
   m.def("host_offset", [] { return runtime_or_raise().host_offset(); });
   py::class_<ResultTensors>(m, "ResultTensors")

@@ -154,3 +154,29 @@ def test_the_variable_sets_the_mode():
     code = "import torch; from torch_trainium import eager; print(eager.eager_mode())"
     assert output_of(code, environ={"TORCH_TRAINIUM_EAGER": "compiled"}) == "compiled"
     assert output_of(code) == "host"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a: a[:1].expand(3, 3).add_(1),
+        lambda a: a[1:].add_(a[:-1]),
+        lambda a: a.add_(a.t()),
+        lambda a: torch.exp(a.t(), out=a),
+    ],
+)
+def test_memory_that_is_written_twice_or_read_elsewhere_is_refused(write):
+    a = torch.ones(3, 3, device="neuron")
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        write(a)
+    assert torch.equal(a.cpu(), torch.ones(3, 3))
+
+
+def test_an_expanded_tensor_can_be_filled():
+    assert torch.ones(1, device="neuron").expand(3).fill_(2).tolist() == [2, 2, 2]
+
+
+def test_products_of_two_dtypes_are_the_cpus_error():
+    a = torch.ones(2, 2, device="neuron")
+    with eager.fallback_is("allow"), pytest.raises(RuntimeError, match="dtype"):
+        a @ a.int()

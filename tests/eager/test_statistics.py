@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from torch_trainium import eager
-from torch_trainium.engines.programs import Origin
+from torch_trainium.eager import calls
+from torch_trainium.engines.programs import Origin, program_cache
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,24 @@ def test_they_print_with_totals_first():
     lines = str(eager.program_statistics()).splitlines()
     assert "compiled in" in lines[0]
     assert any("aten::tanh f32[3]" in line for line in lines[1:])
+
+
+def test_programs_beyond_the_most_that_fit_are_released_and_found_again(monkeypatch):
+    monkeypatch.setattr(program_cache(), "max_loaded", 8)
+    program_cache().release()
+    before = eager.program_statistics()
+    for _ in range(2):
+        for length in range(900, 912):
+            a = torch.ones(length, device="neuron")
+            assert (a * 3 + a).sum().item() == 4 * length
+            assert len(program_cache()._programs) <= 8
+    after = eager.program_statistics()
+    assert after.compiles + after.disk_hits - before.compiles - before.disk_hits > 36
+    assert after.misses - before.misses > 36
+
+
+def test_a_call_that_was_prepared_before_a_release_still_runs():
+    a = torch.full((913,), 2.0, device="neuron")
+    prepared = calls.operator(torch.ops.aten.neg.default).prepare([a])
+    calls.release_programs()
+    assert torch.equal(prepared().cpu(), torch.full((913,), -2.0))

@@ -3,11 +3,12 @@
 import errno
 import hashlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ from torch_trainium.engines.disk_cache import MAGIC, DiskCache
 KEY = "0123abcd" * 8
 
 
-def run(script: str) -> subprocess.CompletedProcess[str]:
+def run(script: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", script],
+        [*before, sys.executable, "-c", script],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
         capture_output=True,
@@ -89,6 +90,34 @@ def test_a_read_only_folder_is_read(cache, caplog, monkeypatch):
     assert cache.read(KEY) == b"program"
     assert cache.read("b" * 64) is None
     assert len(caplog.records) == 1
+
+
+def test_a_folder_without_permission_to_write_is_read(cache):
+    cache.write(KEY, b"program")
+    # The superuser may write anywhere, unless it gives that right up.
+    give_up = ("setpriv", "--bounding-set=-dac_override") if os.getuid() == 0 else ()
+    if give_up and shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv to write as the superuser does not")
+    cache.folder.chmod(0o500)
+    try:
+        done = run(
+            f"""
+import logging
+from pathlib import Path
+from torch_trainium.engines.disk_cache import DiskCache
+logging.basicConfig()
+cache = DiskCache(Path({str(cache.folder)!r}), 1 << 20)
+with cache.locked("b" * 64):
+    cache.write("b" * 64, b"other")
+print(cache.read({KEY!r}), cache.read("b" * 64))
+""",
+            give_up,
+        )
+    finally:
+        cache.folder.chmod(0o700)
+    assert done.stdout.strip() == "b'program' None", done.stderr
+    assert done.stderr.count("are not kept in") == 1
+    assert [path.name for path in cache.folder.iterdir()] == [KEY]
 
 
 def test_a_write_killed_in_the_middle_leaves_no_entry(cache):

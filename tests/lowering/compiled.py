@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_trainium import eager
+from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 Function = Callable[..., Any]
 
@@ -38,7 +39,7 @@ def on_device(function: Function, *args: Any) -> Any:
         return value.to("neuron") if isinstance(value, torch.Tensor) else value
 
     moved = tree_map(move, args)
-    with eager.eager_mode_is("compiled"), eager.fallback_is("error"):
+    with eager.eager_mode_is("compiled"), native_means_expressible(), eager.fallback_is("error"):
         results = function(*moved)
     return tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, results)
 

@@ -154,7 +154,7 @@ def run(case: Case, dtype: torch.dtype) -> tuple[str, Proofs]:
         torch.neuron.fallback_is("error"),
         noted_programs() as programs,
     ):
-        calls.operator.cache_clear()  # so that all programs of the case are made here
+        calls.release_programs()  # so that all programs of the case are made here
         torch.manual_seed(1)
         try:
             actual = to_cpu(case(dtype))

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from torch_trainium.eager import eager_mode_is, fallback_is
+from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 from .compare import CompareWithCpu
 
@@ -33,7 +34,12 @@ def random(shape: Sequence[int], dtype: torch.dtype = torch.float32, seed: int =
 
 def agrees(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Assert that each operator of a call and of its gradient is a program, and gives the CPU's."""
-    with eager_mode_is("compiled"), fallback_is("error"), CompareWithCpu("neuron") as mode:
+    with (
+        eager_mode_is("compiled"),
+        native_means_expressible(),
+        fallback_is("error"),
+        CompareWithCpu("neuron") as mode,
+    ):
         leaves = [t for t in tree_leaves(function(*args, **kwargs)) if isinstance(t, Tensor)]
         results = [t for t in leaves if t.requires_grad]
         if results:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from torch_trainium.eager import eager_mode_is, fallback_is
+from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 from .compare import CompareWithCpu
 
@@ -61,7 +62,7 @@ def test_many_rows_are_as_accurate_as_lapacks(count: int) -> None:
     matrix = matrix + matrix.mT
     exact = torch.linalg.eigvalsh(matrix.double())
     rounding = torch.finfo(torch.float32).eps * exact.abs().max()
-    with eager_mode_is("compiled"), fallback_is("error"):
+    with eager_mode_is("compiled"), native_means_expressible(), fallback_is("error"):
         values, vectors = torch.linalg.eigh(matrix.to("neuron"))
     assert (values.cpu() - exact).abs().max() < 8 * rounding
     assert (vectors.cpu().mT @ vectors.cpu() - torch.eye(count)).abs().max() < 2e-6
@@ -69,7 +70,7 @@ def test_many_rows_are_as_accurate_as_lapacks(count: int) -> None:
 
 def test_a_matrix_with_nan_has_no_singular_values() -> None:
     matrix = torch.full((2, 2), torch.nan, device="neuron")
-    with eager_mode_is("compiled"), fallback_is("error"):
+    with eager_mode_is("compiled"), native_means_expressible(), fallback_is("error"):
         with pytest.raises(torch.linalg.LinAlgError, match="non-finite"):
             torch.linalg.svd(matrix)
         with pytest.raises(RuntimeError, match="infs or NaNs"):
@@ -77,7 +78,7 @@ def test_a_matrix_with_nan_has_no_singular_values() -> None:
 
 
 def test_an_indefinite_matrix_has_no_cholesky_factor() -> None:
-    with eager_mode_is("compiled"), fallback_is("error"):
+    with eager_mode_is("compiled"), native_means_expressible(), fallback_is("error"):
         _, info = torch.linalg.cholesky_ex(torch.diag(torch.tensor([1.0, -1.0])).to("neuron"))
         assert info.item() == 2
         with pytest.raises(torch.linalg.LinAlgError, match="leading minor of order 2"):

@@ -21,6 +21,7 @@ from tests.random_samples import (
     seeded,
 )
 from torch_trainium.eager import eager_mode_is, fallback_is
+from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 Draw = Callable[[torch.Generator], torch.Tensor]
 
@@ -102,7 +103,7 @@ CHOICES: dict[str, Draw] = {
 
 @pytest.fixture(autouse=True)
 def compiled() -> Iterator[None]:
-    with eager_mode_is("compiled"), fallback_is("error"):
+    with eager_mode_is("compiled"), native_means_expressible(), fallback_is("error"):
         yield
 
 

@@ -5,6 +5,7 @@ import torch
 
 from tests.python_process import output_of
 from torch_trainium import _patches
+from torch_trainium.eager import eager_mode_is
 
 
 def resolved(patch: _patches.Patch):
@@ -45,3 +46,12 @@ def test_unverified_torch_keeps_its_functions() -> None:
         "print(torch.Tensor.__dlpack_device__ is before)"
     )
     assert output_of(code, environ={"TORCH_TRAINIUM_ENABLE": "0"}).endswith("True")
+
+
+@pytest.mark.parametrize("mode", ["host", "compiled"])
+def test_printing_a_tensor_is_no_fallback(mode: str) -> None:
+    a = torch.tensor([[0.5, -1e6], [float("nan"), 3.0]])
+    with eager_mode_is(mode), torch.neuron.fallback_is("error"):
+        printed = str(a.to("neuron"))
+        assert printed.removesuffix(", device='neuron:0')") == str(a).removesuffix(")")
+        assert "requires_grad=True" in repr(torch.nn.Parameter(a.to("neuron")))

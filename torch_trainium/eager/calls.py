@@ -43,6 +43,7 @@ class Operator:
     Attributes:
         takes_numbers: of each argument, whether its numbers are the program's arguments.
         entries: its programs of this process.
+        released: those that are not in memory any more; what they cost is still known.
 
     """
 
@@ -52,6 +53,7 @@ class Operator:
         self.takes_numbers = _numbers_taken_at_run(overload)
         self._generator = self._names.index("generator") if "generator" in self._names else None
         self.entries: dict[Any, Entry] = {}
+        self.released: list[Entry] = []
         self.refused: dict[Any, LoweringError] = {}
 
     def prepare(self, arguments: Sequence[Any]) -> PreparedCall:
@@ -77,6 +79,8 @@ class Operator:
                 )
             }
             call = Call(self.overload, described, tuple(reader.numbers))
+            if programs.program_cache().is_full:
+                release_programs()
             try:
                 entry = _found(call, user_line())
             except LoweringError as error:
@@ -231,6 +235,13 @@ class Entry:
             )
         return self._plain
 
+    def released(self) -> Entry:
+        """What it cost, without the program: who is about to run it holds this entry still."""
+        kept = Entry(self.plan, None, self.origin, self.seconds, self.line)
+        kept._calls = self.calls
+        self._plain = None  # it and this entry hold each other
+        return kept
+
     def _packed(self, numbers: list[Number], stream: tuple[int, int]) -> bytes:
         assert self.program is not None
         return self.program.pack(host_values(self.plan.scalars, numbers, stream))
@@ -342,6 +353,17 @@ def operator(overload: Any) -> Operator:
     if overload not in _operators:
         _operators[overload] = Operator(overload)
     return _operators[overload]
+
+
+def release_programs() -> None:
+    """Let go of all programs in memory; calls that come again find them on disk."""
+    from torch_trainium import _C
+
+    _C.programs.release()
+    for known in operators():
+        entries, known.entries = known.entries, {}
+        known.released += [entry.released() for entry in entries.values()]
+    programs.program_cache().release()
 
 
 def operators() -> list[Operator]:

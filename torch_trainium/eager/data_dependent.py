@@ -296,15 +296,14 @@ def unique_dim(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct slices along a dimension in order, and the same about them."""
+    """The distinct slices along a dimension in order, and the same about them, asked for or not."""
     rows = _rows(a, dim)
     order = torch.arange(rows.shape[0], device=a.device)
-    for column in reversed(rows.reshape(rows.shape[0], -1).unbind(1)):
+    columns = rows.flatten(1) if rows.dim() > 1 else rows.unsqueeze(1)
+    for column in reversed(columns.unbind(1)):
         keys = aten.index_select(column, 0, order)
         order = aten.index_select(order, 0, aten.sort.stable(keys, stable=True)[1])
-    found = _distinct(
-        aten.index_select(rows, 0, order), order, order.shape, return_inverse, return_counts
-    )
+    found = _distinct(aten.index_select(rows, 0, order), order, order.shape, True, True)
     return found[0].movedim(0, dim), *found[1:]
 
 
@@ -313,7 +312,7 @@ def unique_consecutive(
     a: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of each run of equal elements one, and the same about them."""
-    if dim is not None:
+    if dim is not None and not (dim == 0 and a.dim() == 1):
         return unique_dim_consecutive(a, dim, return_inverse, return_counts)
     return _distinct(a.reshape(-1), None, a.shape, return_inverse, return_counts)
 
@@ -322,9 +321,9 @@ def unique_consecutive(
 def unique_dim_consecutive(
     a: Tensor, dim: int, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each run of equal slices along a dimension one, and the same about them."""
+    """Of each run of equal slices along a dimension one, and the same, asked for or not."""
     rows = _rows(a, dim)
-    found = _distinct(rows, None, rows.shape[:1], return_inverse, return_counts)
+    found = _distinct(rows, None, rows.shape[:1], True, True)
     return found[0].movedim(0, dim), *found[1:]
 
 

@@ -105,7 +105,7 @@ def program_statistics() -> ProgramStatistics:
             entry.calls,
         )
         for operator in calls.operators()
-        for entry in operator.entries.values()
+        for entry in (*operator.released, *operator.entries.values())
     ]
     records.sort(key=lambda record: -record.seconds)
     disk = program_cache().disk

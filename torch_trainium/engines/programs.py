@@ -67,13 +67,26 @@ class Found(NamedTuple):
     origin: Origin
 
 
+# A loaded program maps a few pieces of memory, and Linux allows a process 65,530.
+MAX_LOADED = 8192
+
+
 class ProgramCache:
     """Programs by content: in memory, else on disk, else compiled.
 
     Safe for threads; processes with one folder compile a program once between them.
+
+    Args:
+        engine: compiles and loads them.
+        disk: where they are kept; None keeps them in memory only.
+        max_loaded: how many may be in memory; who uses them calls `release` when it `is_full`.
+
     """
 
-    def __init__(self, engine: Engine, disk: DiskCache | None) -> None:
+    def __init__(
+        self, engine: Engine, disk: DiskCache | None, max_loaded: int = MAX_LOADED
+    ) -> None:
+        self.max_loaded = max_loaded
         self.statistics = Statistics()
         self.disk = disk
         self._engine = engine
@@ -95,6 +108,16 @@ class ProgramCache:
             if found is not None:
                 self._programs[key] = found.program
             return found
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many programs in memory as there may be."""
+        return len(self._programs) >= self.max_loaded
+
+    def release(self) -> None:
+        """Let go of the programs in memory: those that nobody else holds are unloaded."""
+        with self._lock:
+            self._programs.clear()
 
     def read_plan(self, key: str) -> bytes | None:
         """What `write_plan` stored on disk under a key, in this process or another."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from math import prod
@@ -93,7 +95,8 @@ class XlaCpuEngine:
 
     def fingerprint(self) -> str:
         """What the compiler's output depends on beside the module."""
-        return f"xla_cpu jaxlib-{JAXLIB_VERSION} O{OPTIMIZATION_LEVEL} {_host_isa()}"
+        options = hashlib.sha256(self._options.SerializeAsString()).hexdigest()[:12]
+        return f"xla_cpu jaxlib-{JAXLIB_VERSION} options-{options} {_host_isa()}"
 
     def compile(self, module: bytes, signature: Signature) -> XlaCpuProgram:
         """Compile a StableHLO module whose only function is `main`."""
@@ -129,7 +132,11 @@ class XlaCpuEngine:
     def lend(self, address: int, buffer: Buffer) -> Any:
         """XLA's array over the bytes at `address`, which no copy was made of."""
         capsule = self._buffers.lend(address, *DLPACK_TYPES[buffer.element], buffer.shape)
-        loan = self._extension.dlpack_managed_tensor_to_buffer(capsule, self._device, None)
+        _without_jax.in_force = True
+        try:
+            loan = self._extension.dlpack_managed_tensor_to_buffer(capsule, self._device, None)
+        finally:
+            _without_jax.in_force = False
         if 0 not in buffer.shape and loan.unsafe_buffer_pointer() != address:
             raise RuntimeError(f"XLA copied an input at {address:#x} instead of reading it")
         return loan
@@ -189,6 +196,23 @@ class XlaCpuProgram:
         return "\n".join(module.to_string() for module in self._loaded.hlo_modules())
 
 
+class _WithoutJax(threading.local):
+    """An import finder for which there is no `jax`, where it is in force in this thread.
+
+    jaxlib asks for it anew with each array that it takes over, to describe the array's type to JAX.
+    A search of all of `sys.path` takes longer than all the rest, and finding it would import it.
+    """
+
+    in_force = False
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if self.in_force and name == "jax":
+            raise ModuleNotFoundError("programs do without jax", name=name)
+
+
+_without_jax = _WithoutJax()
+
+
 @cache
 def _interned(buffer: Buffer) -> Buffer:
     """One object for equal ones, by which C++ tells them apart."""
@@ -221,6 +245,7 @@ def _jaxlib() -> tuple[Any, Any]:
     _jax.register_custom_call_target(
         STORE, _xla_buffers.store_handler(), "cpu", api_version=1, traits=0
     )
+    sys.meta_path.insert(0, _without_jax)
     return xla_client, _jax
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.reductions import Reductions, _int64_matrix
 from torch_trainium.lowering.values import Value
@@ -33,6 +34,11 @@ class Contractions(Reductions):
         accumulate: torch.dtype | None = None,
     ) -> Value:
         """Sum of products over pairs of dimensions: batch dimensions first, then a's, then b's."""
+        is_float8 = a.dtype.is_floating_point and a.dtype.itemsize == b.dtype.itemsize == 1
+        if a.dtype is not b.dtype and not is_float8:
+            raise LoweringError(
+                f"a product of {a.dtype} and {b.dtype} has no dtype; convert one of them"
+            )
         dtype = accumulate or a.dtype
         numbers = self.hlo.DotDimensionNumbers.get(
             lhs_batching_dimensions=list(batch_a),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._prims_common
 from torch import Tensor
 
 from torch_trainium.lowering.elementwise import broadcast_shape
@@ -47,6 +48,18 @@ def lstsq(
         b.new_empty([0] if driver == "gels" else batch, dtype=torch.int64),
         b.new_empty([*batch, min(m, n)], dtype=real) if driver in ("gelsd", "gelss") else empty,
     )
+
+
+def max_unpool2d(a: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
+    """In the memory format of the pooled values."""
+    shape = [*a.shape[:-2], *output_size]
+    memory_format = torch._prims_common.suggest_memory_format(a)
+    return torch.empty(shape, dtype=a.dtype, device=a.device, memory_format=memory_format)
+
+
+def nonzero_static(a: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Row by row, as the CPU leaves it."""
+    return a.new_empty([size, a.dim()], dtype=torch.int64)
 
 
 _INFERENCE = aten._native_batch_norm_legit_no_training.default
@@ -88,5 +101,7 @@ _NORMALIZATIONS = (
 TABLE: dict[str, Callable[..., Any]] = {
     "aten::geqrf": geqrf,
     "aten::linalg_lstsq": lstsq,
+    "aten::max_unpool2d": max_unpool2d,
+    "aten::nonzero_static": nonzero_static,
     **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
 }

@@ -81,7 +81,7 @@ def test_a_scope_without_work_is_a_page_too():
     structure = parse(page_of([]))
     text = " ".join(structure.text)
     assert "No device work was recorded." in text
-    assert "None: the chip has every operator that ran." in text
+    assert "None: every operator that ran is native." in text
 
 
 def test_an_instant_scope_is_a_page_too():

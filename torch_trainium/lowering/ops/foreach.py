@@ -33,6 +33,8 @@ BINARY = {
     "maximum": (aten.maximum.default, aten.clamp_min.default),
     "minimum": (aten.minimum.default, aten.clamp_max.default),
 }
+# Whose lists of second operands are multiplied by one number.
+SCALED = ("add", "sub")
 # Powers by small integers are products.
 STATIC = {"pow": ("exponent",)}
 
@@ -49,7 +51,15 @@ def _binary(name: str, with_tensor: Any, with_number: Any) -> None:
     packet = getattr(aten, f"_foreach_{name}")
     static = STATIC.get(name, ())
 
-    if name not in ("add", "sub"):
+    if name in SCALED:
+
+        @lower(packet.List)
+        def with_scaled_list(
+            x: Builder, tensors: Sequence[Value], others: Sequence[Value], *, alpha: Operand
+        ) -> list[Value]:
+            pairs = zip(tensors, others, strict=True)
+            return [x.call(with_tensor, a, b, alpha=alpha) for a, b in pairs]
+    else:
 
         @lower(packet.List)
         def with_list(x: Builder, tensors: Sequence[Value], others: Sequence[Value]) -> list[Value]:
@@ -70,24 +80,6 @@ for _name in UNARY:
     _unary(_name)
 for _name, _overloads in BINARY.items():
     _binary(_name, *_overloads)
-
-
-@lower(aten._foreach_add.List)
-def add_list(
-    x: Builder, tensors: Sequence[Value], others: Sequence[Value], *, alpha: Operand
-) -> list[Value]:
-    return [
-        x.call(aten.add.Tensor, a, b, alpha=alpha) for a, b in zip(tensors, others, strict=True)
-    ]
-
-
-@lower(aten._foreach_sub.List)
-def sub_list(
-    x: Builder, tensors: Sequence[Value], others: Sequence[Value], *, alpha: Operand
-) -> list[Value]:
-    return [
-        x.call(aten.sub.Tensor, a, b, alpha=alpha) for a, b in zip(tensors, others, strict=True)
-    ]
 
 
 @lower(aten._foreach_add.Tensor)
