@@ -61,5 +61,13 @@ class FallbackError(LoweringError):
     """An operator would run on the CPU, and the fallback policy is "error"."""
 
 
+class GraphFallbackError(GraphCompileError, FallbackError):
+    """A graph of torch.compile has an operator that would run on the CPU; both of these errors."""
+
+
 class FallbackWarning(UserWarning):
     """An operator runs on the CPU because the device has no program for it."""
+
+
+class GraphCutWarning(UserWarning):
+    """An operator runs by itself between the programs of a graph, on the device."""

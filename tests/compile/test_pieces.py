@@ -8,7 +8,12 @@ import torch
 from torch_trainium.compile.eager_piece import EagerPiece
 from torch_trainium.compile.program_piece import ProgramPiece
 from torch_trainium.engines import programs
-from torch_trainium.errors import FallbackWarning, GraphCompileError, InputCopyWarning
+from torch_trainium.errors import (
+    FallbackWarning,
+    GraphCompileError,
+    GraphCutWarning,
+    InputCopyWarning,
+)
 
 
 @torch.library.custom_op("torch_trainium_tests::tripled", mutates_args=())
@@ -27,13 +32,11 @@ def kinds(graph):
 
 def test_a_custom_operator_runs_between_two_programs_and_says_so(graphs):
     function = torch.compile(lambda x: tripled(x + 1) * 2, fullgraph=True)
-    with (
-        torch.neuron.fallback_is("warn"),
-        pytest.warns(FallbackWarning, match=r"tripled.*test_pieces\.py:\d+ \(<lambda>\)"),
-    ):
+    with pytest.warns(GraphCutWarning, match=r"tripled.*test_pieces\.py:\d+ \(<lambda>\)"):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [12.0, 12.0]
     assert kinds(graphs[0]) == [ProgramPiece, EagerPiece, ProgramPiece]
-    assert graphs[0].refusals[0][0] == "torch_trainium_tests.tripled.default"
+    (refusal,) = graphs[0].refusals
+    assert refusal.node.target is torch.ops.torch_trainium_tests.tripled.default
 
 
 def test_independent_operators_share_a_program(graphs):
@@ -41,16 +44,15 @@ def test_independent_operators_share_a_program(graphs):
         a, b = tripled(x + 1), x.sin()
         return a * 2, tripled(b.cos())
 
-    with torch.neuron.fallback_is("allow"):
+    with pytest.warns(GraphCutWarning):
         torch.compile(function, fullgraph=True)(torch.ones(2, device="neuron"))
     assert kinds(graphs[0]) == [ProgramPiece, EagerPiece, ProgramPiece]
 
 
-@pytest.mark.parametrize(("policy", "fallback"), [("error", "operator"), ("allow", "error")])
-def test_a_refused_graph_names_operator_line_and_file(policy, fallback, tmp_path):
-    options = {"fallback": fallback, "debug_folder": str(tmp_path)}
+def test_a_refused_graph_names_operator_line_and_file(tmp_path):
+    options = {"fallback": "error", "debug_folder": str(tmp_path)}
     function = torch.compile(lambda x: tripled(x + 1), backend="neuron", options=options)
-    with torch.neuron.fallback_is(policy), pytest.raises(GraphCompileError) as raised:
+    with pytest.raises(GraphCompileError) as raised:
         function(torch.ones(2, device="neuron"))
     (path,) = tmp_path.iterdir()
     for part in ("torch_trainium_tests::tripled", "test_pieces.py", str(path)):
@@ -61,7 +63,7 @@ def test_a_refused_graph_names_operator_line_and_file(policy, fallback, tmp_path
 def test_a_graph_may_run_eagerly_instead(graphs):
     options = {"fallback": "eager"}
     function = torch.compile(lambda x: tripled(x + 1) * 2, backend="neuron", options=options)
-    with torch.neuron.fallback_is("warn"), pytest.warns(FallbackWarning):
+    with pytest.warns(GraphCutWarning):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [12.0, 12.0]
     assert kinds(graphs[0]) == [EagerPiece]
 
@@ -115,7 +117,8 @@ def test_a_value_read_by_the_host_cuts_the_graph_at_the_read(graphs):
 def test_results_whose_shape_depends_on_data():
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         function = torch.compile(lambda x: (x + 1).nonzero() * 2, fullgraph=True)
-        given = function(torch.tensor([0.0, -1.0, 3.0], device="neuron"))
+        with pytest.warns(GraphCutWarning, match="its shape depends on data"):
+            given = function(torch.tensor([0.0, -1.0, 3.0], device="neuron"))
     assert given.cpu().tolist() == [[0], [4]]
 
 
@@ -126,8 +129,7 @@ def test_cond_runs_the_branch_that_is_taken():
     compiled = torch.compile(function, fullgraph=True)
     for sign in (1, -1):
         x = torch.full((3,), float(sign), device="neuron")
-        with torch.neuron.fallback_is("allow"):
-            torch.testing.assert_close(compiled(x).cpu(), function(x.cpu()))
+        torch.testing.assert_close(compiled(x).cpu(), function(x.cpu()))
 
 
 @pytest.fixture
@@ -159,8 +161,7 @@ def test_while_loop_runs_operator_by_operator():
         return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0 * x[0].int(), x))[1]
 
     x = torch.ones(3, device="neuron")
-    with torch.neuron.fallback_is("allow"):
-        assert torch.compile(function, fullgraph=True)(x).cpu().tolist() == [8.0] * 3
+    assert torch.compile(function, fullgraph=True)(x).cpu().tolist() == [8.0] * 3
 
 
 def test_flex_attention_is_refused_by_pytorch_itself():

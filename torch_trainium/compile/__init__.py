@@ -11,6 +11,8 @@ partition         which nodes are programs, and which run eagerly
 lower             a piece as StableHLO
 program_piece     a piece as programs, one for each shape
 eager_piece       a piece operator by operator
+user_frames       whose line such an operator is
+fallbacks         which operators the chip has no program for
 costing           a piece for the cost model
 failures          errors and warnings
 """

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_trainium import config
-from torch_trainium.compile import backend
+from torch_trainium.compile import backend, nodes
 from torch_trainium.compile.graph import CompiledGraph
 from torch_trainium.compile.program_piece import ProgramPiece
 from torch_trainium.hardware import costs
@@ -121,7 +121,9 @@ def _report(graph: CompiledGraph) -> GraphReport:
         graph.line,
         sum(node.op == "call_function" for node in graph.module.graph.nodes),
         sum(piece.compiles for piece in pieces),
-        tuple(graph.refusals),
+        tuple(
+            (nodes.operator_name(r.node), nodes.user_line(r.node), r.why) for r in graph.refusals
+        ),
         sum(program.seconds for program in compiled),
         predicted,
     )

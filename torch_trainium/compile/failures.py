@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch.fx import GraphModule, Node
@@ -11,35 +12,66 @@ from torch.fx import GraphModule, Node
 from torch_trainium import _C
 from torch_trainium.compile import nodes
 from torch_trainium.compile.options import Options
-from torch_trainium.errors import FallbackWarning, GraphCompileError, RecompileWarning
+from torch_trainium.errors import (
+    FallbackWarning,
+    GraphCompileError,
+    GraphCutWarning,
+    GraphFallbackError,
+    RecompileWarning,
+)
 
 
-def refuse(module: GraphModule, name: str, options: Options, node: Node, why: str) -> None:
-    """Note that an operator of a graph runs without a program, or raise.
+@dataclass(frozen=True)
+class Refusal:
+    """An operator that is in no program.
 
-    Raises:
-        GraphCompileError: options or TORCH_TRAINIUM_FALLBACK allow only programs. The message names
-            the operator, the user's line and the file that has the graph.
+    Attributes:
+        node: the operator.
+        why: the reason, as part of a sentence.
+        is_cpu_fallback: whether it is one in eager mode, too; else the device runs it by itself.
 
     """
-    operator_name = str(node.target)
-    qualified = getattr(node.target, "name", lambda: operator_name)()
-    policy = _policy_of(qualified)
-    if options.fallback != "error" and policy != "error":
-        if policy == "warn":
+
+    node: Node
+    why: str
+    is_cpu_fallback: bool
+
+
+def refuse(module: GraphModule, name: str, options: Options, refusal: Refusal) -> None:
+    """Warn that an operator of a graph runs without a program, or raise.
+
+    A CPU fallback warns when it runs, with its bytes and its time.
+
+    Raises:
+        GraphCompileError: options allow only programs, or the fallback policy forbids this one. The
+            message names the operator, its dtypes, the user's line and the file with the graph.
+
+    """
+    node = refusal.node
+    operator_name = nodes.operator_name(node)
+    forbidden = refusal.is_cpu_fallback and _policy_of(operator_name) == "error"
+    if options.fallback != "error" and not forbidden:
+        if not refusal.is_cpu_fallback:
             warnings.warn(
-                f"{qualified} of {name} is in no program and runs by itself: {why}. "
-                f"Called at {nodes.user_line(node)}",
-                FallbackWarning,
+                f"{operator_name} is in no program of {name} and runs by itself between two: "
+                f"{refusal.why}. Called at {nodes.user_line(node)}",
+                GraphCutWarning,
                 stacklevel=2,
             )
         return
     path = save(module, name, options)
+    given = ", ".join(sorted(map(nodes.dtype_name, nodes.dtypes_of(node))))
+    where = f"{operator_name} on {given} at {nodes.user_line(node)}"
+    if forbidden:
+        raise GraphFallbackError(
+            f"{name} cannot be compiled: {where} has no program on the chip: {refusal.why}. It "
+            f'would run on the CPU, which the fallback policy "error" refuses; '
+            f'torch.neuron.set_fallback("warn") lets it. The graph is in {path}'
+        )
     raise GraphCompileError(
-        f"{name} cannot be compiled: {qualified} at {nodes.user_line(node)} cannot be expressed as "
-        f"a program: {why}. The graph is in {path}. To run such operators by themselves, allow it "
-        f"by TORCH_TRAINIUM_FALLBACK=warn and options={{'fallback': 'operator'}}; to run the whole "
-        f"graph eagerly, options={{'fallback': 'eager'}}."
+        f"{name} cannot be compiled: {where} is in no program: {refusal.why}. The graph is in "
+        f"{path}. To run such operators by themselves, options={{'fallback': 'operator'}}; to run "
+        f"the whole graph eagerly, options={{'fallback': 'eager'}}"
     )
 
 

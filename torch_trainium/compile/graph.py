@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_trainium.compile import failures, nodes
+from torch_trainium.compile import failures, fallbacks, nodes
 from torch_trainium.compile.eager_piece import EagerPiece
+from torch_trainium.compile.failures import Refusal
 from torch_trainium.compile.lower import NodeRefusedError
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece, partition
@@ -32,7 +33,7 @@ class CompiledGraph:
         name: what programs, warnings and the timeline call it.
         line: the user's line that it starts at.
         pieces: what it consists of, in the order in which they run.
-        refusals: operators that are in no program, with the user's line and the reason.
+        refusals: operators that are in no program.
 
     """
 
@@ -43,7 +44,7 @@ class CompiledGraph:
         self.kind = kind
         self.options = options
         self.name = f"graph {next(_numbers)} {kind}"
-        self.refusals: list[tuple[str, str, str]] = []
+        self.refusals: list[Refusal] = []
         self.pieces: list[ProgramPiece | EagerPiece] = []
         self.line = _first_line(module.graph.nodes)
         self._device = _device_of(module.graph.nodes)
@@ -67,13 +68,17 @@ class CompiledGraph:
             given = [values[slot] for slot in step.taken]
             try:
                 values += self.pieces[position].run(given)
-            except NodeRefusedError as refusal:
-                self._refuse(refusal.node, str(refusal.__cause__))
-                self._run_eagerly(position, refusal.node)
+            except NodeRefusedError as refused:
+                why = str(refused.__cause__)
+                is_cpu_fallback = bool(fallbacks.reason(refused.node, why))
+                refusal = Refusal(refused.node, why, is_cpu_fallback)
+                failures.refuse(self.module, self.name, self.options, refusal)
+                self.refusals.append(refusal)
+                self._cut_again(position, whole=self.options.fallback == "eager")
                 continue
-            except ProgramRefusedError as refusal:
-                failures.fail(self.module, self.name, self.line, self.options, refusal)
-                self._run_eagerly(position)
+            except ProgramRefusedError as error:
+                failures.fail(self.module, self.name, self.line, self.options, error)
+                self._cut_again(position, whole=True)
                 continue
             for slot in step.dying:
                 values[slot] = None
@@ -83,45 +88,51 @@ class CompiledGraph:
     def _cut(self) -> Plan:
         # On the first run: Dynamo swallows warnings while it compiles.
         members = [node for node in self.module.graph.nodes if node.op == "call_function"]
-        for node in members:
-            if _is_refused(node):
-                self._refuse(node, "it has no lowering")
+        found = list(filter(None, map(_refusal, members)))
+        for refusal in found:
+            failures.refuse(self.module, self.name, self.options, refusal)
+        self.refusals = found
         is_eager = bool(self.refusals) and self.options.fallback == "eager"
-        self.pieces = self._made(partition(members, members if is_eager else ()))
+        self.pieces = self._made(partition(members, members if is_eager else self._refused()))
         return plan(self.module, [runner.piece for runner in self.pieces])
 
     def _made(self, pieces: Sequence[Piece]) -> list[ProgramPiece | EagerPiece]:
+        reasons = {r.node: r.why for r in self.refusals if r.is_cpu_fallback}
         return [
             ProgramPiece(piece, self.name, self.line, self._device, self.options)
             if piece.is_program
-            else EagerPiece(piece)
+            else EagerPiece(piece, reasons)
             for piece in pieces
         ]
 
-    def _run_eagerly(self, position: int, node: Node | None = None) -> None:
-        """Cut a piece that has not run around a node, or run all of it operator by operator."""
-        piece = self.pieces[position].piece
-        if node is None or self.options.fallback == "eager":
-            eager: tuple[Node, ...] = piece.nodes
-        else:
-            eager = (node, *self._eager_nodes())
-        self.pieces[position : position + 1] = self._made(partition(piece.nodes, eager))
+    def _cut_again(self, position: int, *, whole: bool) -> None:
+        """Cut a piece that has not run around its refused nodes, or make all of it eager."""
+        members = self.pieces[position].piece.nodes
+        eager = members if whole else self._refused()
+        self.pieces[position : position + 1] = self._made(partition(members, eager))
         self._plan = plan(self.module, [runner.piece for runner in self.pieces])
 
-    def _eager_nodes(self) -> list[Node]:
-        return [n for p in self.pieces if isinstance(p, EagerPiece) for n in p.piece.nodes]
-
-    def _refuse(self, node: Node, why: str) -> None:
-        failures.refuse(self.module, self.name, self.options, node, why)
-        self.refusals.append((str(node.target), nodes.user_line(node), why))
+    def _refused(self) -> list[Node]:
+        return [refusal.node for refusal in self.refusals]
 
 
-def _is_refused(node: Node) -> bool:
+def _refusal(node: Node) -> Refusal | None:
+    """Why a node is in no program, whatever its arguments are."""
+    if why := fallbacks.reason(node):
+        return Refusal(node, why, is_cpu_fallback=True)
+    if _has_no_program(node):
+        is_sized_by_data = bool(node.meta.get("unbacked_bindings"))
+        why = "its shape depends on data" if is_sized_by_data else "it has no lowering"
+        return Refusal(node, why, is_cpu_fallback=False)
+    return None
+
+
+def _has_no_program(node: Node) -> bool:
     """Whether an operator on device tensors has no lowering, whatever its arguments are."""
     target = node.target
     return (
         isinstance(target, torch._ops.OperatorBase)
-        and any(t.device.type == nodes.DEVICE_TYPE for t in nodes.tensors_of(node))
+        and any(map(nodes.is_on_device, nodes.tensors_of(node)))
         and nodes.place_of(node) is nodes.Place.EAGER
         and not nodes.is_transfer(node)
         and not (isinstance(target, torch._ops.OpOverload) and nodes.has_lowering(target))
@@ -133,7 +144,7 @@ def _device_of(members: Any) -> int:
     for node in members:
         if node.op != "output":
             for tensor in nodes.tensors_of(node):
-                if tensor.device.type == nodes.DEVICE_TYPE:
+                if nodes.is_on_device(tensor):
                     return tensor.device.index or 0
     return torch.neuron.current_device()  # type: ignore[attr-defined,no-any-return]
 

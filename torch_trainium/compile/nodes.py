@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from torch_trainium.compile import higher_order
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch
+from torch_trainium.lowering import dispatch, dtypes, registry
 
 DEVICE_TYPE = "neuron"
 aten = torch.ops.aten
@@ -56,14 +56,20 @@ def place_of(node: Node) -> Place:
         return Place.ANYWHERE if is_python else Place.EAGER
     if target in SHAPE_QUERIES:
         return Place.ANYWHERE
-    is_on_device = any(map(_is_on_device, tensors_of(node)))
+    gives_device_tensors = any(map(is_on_device, tensors_of(node)))
     if target is aten.copy_.default:
-        return Place.PROGRAM if is_on_device and not is_transfer(node) else Place.EAGER
-    if not is_on_device or target._schema.is_mutable or is_transfer(node):
+        return Place.PROGRAM if gives_device_tensors and not is_transfer(node) else Place.EAGER
+    if not gives_device_tensors or target._schema.is_mutable or is_transfer(node):
         return Place.EAGER
     if node.meta.get("unbacked_bindings"):  # sizes that depend on data
         return Place.EAGER
-    return Place.PROGRAM if has_lowering(target) else Place.EAGER
+    return Place.PROGRAM if has_lowering(target) and not dtype_refusal(node) else Place.EAGER
+
+
+def dtype_refusal(node: Node) -> str:
+    """Why programs have no tensors of a dtype that a node takes or gives; "" where they have."""
+    missing = dtypes_of(node) - dtypes.ELEMENT_TYPES.keys()
+    return f"programs have no {', '.join(map(dtype_name, missing))}" if missing else ""
 
 
 def has_lowering(target: Any) -> bool:
@@ -101,17 +107,45 @@ def tensors_of(node: Node) -> Iterator[torch.Tensor]:
     return (leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
 
 
-def user_line(node: Node) -> str:
-    """The innermost line of the user that a node comes from, "model.py:12 (forward)"."""
-    trace = node.stack_trace or ""
-    frames = list(_FRAME.finditer(trace))
+def operator_name(node: Node) -> str:
+    """What the operator of a node is called, such as "aten::add.Tensor"."""
+    target = node.target
+    is_overload = isinstance(target, torch._ops.OpOverload)
+    return registry.qualified_name(target) if is_overload else str(target)
+
+
+def dtypes_of(node: Node) -> set[torch.dtype]:
+    """The dtypes of the tensors that a node takes and gives."""
+    return {
+        tensor.dtype for source in (*node.all_input_nodes, node) for tensor in tensors_of(source)
+    }
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """What PyTorch calls a dtype, such as "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def user_frame(node: Node) -> tuple[str, int, str] | None:
+    """File, line and function of the innermost frame of the user that a node comes from."""
+    frames = list(_FRAME.finditer(node.stack_trace or ""))
     if not frames:
-        return "a line that was not recorded"
+        return None
     found = frames[-1]
-    return f"{found['file']}:{found['line']} ({found['function'].strip()})"
+    return found["file"], int(found["line"]), found["function"].strip()
 
 
-def _is_on_device(tensor: torch.Tensor) -> bool:
+def user_line(node: Node) -> str:
+    """The same, as "model.py:12 (forward)"."""
+    frame = user_frame(node)
+    if frame is None:
+        return "a line that was not recorded"
+    file, line, function = frame
+    return f"{file}:{line} ({function})"
+
+
+def is_on_device(tensor: torch.Tensor) -> bool:
+    """Whether a tensor, which may be fake, is on a device of ours."""
     return tensor.device.type == DEVICE_TYPE
 
 

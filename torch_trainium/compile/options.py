@@ -23,9 +23,9 @@ class Options:
     """The keys of `options`.
 
     Attributes:
-        fallback: "operator": an operator without a program runs by itself between two programs, as
-            TORCH_TRAINIUM_FALLBACK allows. "eager": the whole graph runs operator by operator.
-            "error": it raises GraphCompileError.
+        fallback: "operator": an operator that is in no program runs by itself between two, as the
+            fallback policy allows. "eager": the whole graph runs operator by operator. "error": it
+            raises GraphCompileError.
         cpu_inputs: what happens to a CPU tensor that an operator of the device reads: it is
             copied with a warning ("warn"), without ("allow"), or raises ("error").
         max_programs: how many programs of different shapes are kept for one graph.
