@@ -195,6 +195,29 @@ def test_what_eager_mode_refuses_a_graph_refuses(name):
         assert torch.equal(x.cpu(), before.cpu())
 
 
+NATIVE = {
+    "made of others": lambda x: torch.rand_like(x) + torch.ones_like(x) + x.new_zeros(4),
+    "views": lambda x: x.view(2, 2).t().reshape(4),
+    "casts": lambda x: x.to(torch.bfloat16).float(),
+    "factories": lambda x: (
+        x + torch.arange(4, device=x.device, dtype=x.dtype) + torch.full_like(x, 2)
+    ),
+    "several results": lambda x: torch.topk(x, 2),
+    "batch norm": lambda x: torch.nn.functional.batch_norm(x.view(2, 2), x[:2], x[2:]),
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(*[x.view(1, 2, 2)] * 3),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", NATIVE)
+def test_what_eager_mode_has_native_a_graph_has(name, dtype, graphs):
+    x = torch.arange(1.0, 5.0).to(dtype).to("neuron")
+    with torch.neuron.fallback_is("error"):
+        NATIVE[name](x)
+        torch.compile(NATIVE[name], fullgraph=True)(x)
+    assert [type(piece) for piece in graphs[0].pieces] == [ProgramPiece]
+
+
 @pytest.mark.parametrize(
     ("instance", "expected"), [("trn2.48xlarge", "1"), ("trn3-gen2-ultraserver", "0")]
 )

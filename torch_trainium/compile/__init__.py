@@ -9,10 +9,14 @@ backend           from Dynamo's graph to callables
 graph             a callable: pieces that run one after the other
 partition         which nodes are programs, and which run eagerly
 lower             a piece as StableHLO
+interpret         its nodes, one after the other
+higher_order      operators that take graphs, and what a program has for them
+control_flow      branches and loops
 program_piece     a piece as programs, one for each shape
 eager_piece       a piece operator by operator
 user_frames       whose line such an operator is
 fallbacks         which operators the chip has no program for
+refusals          which operators are in no program, and why
 costing           a piece for the cost model
 failures          errors and warnings
 """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from torch_trainium import _C
 from torch_trainium.compile import nodes
 from torch_trainium.compile.options import Options
+from torch_trainium.compile.refusals import Refusal
 from torch_trainium.errors import (
     FallbackWarning,
     GraphCompileError,
@@ -19,22 +19,6 @@ from torch_trainium.errors import (
     GraphFallbackError,
     RecompileWarning,
 )
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An operator that is in no program.
-
-    Attributes:
-        node: the operator.
-        why: the reason, as part of a sentence.
-        is_cpu_fallback: whether it is one in eager mode, too; else the device runs it by itself.
-
-    """
-
-    node: Node
-    why: str
-    is_cpu_fallback: bool
 
 
 def refuse(module: GraphModule, name: str, options: Options, refusal: Refusal) -> None:

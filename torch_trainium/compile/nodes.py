@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch._prims.rng_prims import run_and_save_rng_state
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from torch_trainium.compile import higher_order
@@ -50,7 +50,7 @@ def place_of(node: Node) -> Place:
     """
     target = node.target
     if target in higher_order.LOWERINGS:
-        return Place.PROGRAM
+        return Place.PROGRAM if any(map(is_on_device, tensors_of(node))) else Place.EAGER
     if not isinstance(target, torch._ops.OpOverload):
         is_python = callable(target) and not isinstance(target, torch._ops.OperatorBase)
         return Place.ANYWHERE if is_python else Place.EAGER
@@ -100,6 +100,24 @@ def is_view(node: Node) -> bool:
 def is_write(node: Node) -> bool:
     """Whether a node writes into an input of the graph."""
     return node.target is aten.copy_.default
+
+
+def attribute(module: GraphModule, path: str) -> Any:
+    """What a `get_attr` node with this target is."""
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def bodies_of(node: Node) -> Iterator[GraphModule]:
+    """The graphs that a higher-order operator has among its arguments."""
+    module = node.graph.owning_module
+    for source in node.all_input_nodes:
+        if source.op == "get_attr" and module is not None:
+            value = attribute(module, str(source.target))
+            if isinstance(value, GraphModule):
+                yield value
 
 
 def tensors_of(node: Node) -> Iterator[torch.Tensor]:

@@ -121,7 +121,7 @@ class ProgramPiece:
         described = tuple(map(inputs.describe, arguments))
         sizes = Sizes(zip(self.piece.inputs, arguments, strict=True))
         written = lower.lower(self.piece, described, sizes.strides)
-        cost = costing.cost_program(self.piece, written)
+        cost = costing.cost_program(written)
         capsule, workspace_bytes = None, 0
         if written.module is not None:
             program = _found(written, self.name)
