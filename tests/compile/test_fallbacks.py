@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from torch.nn.functional import batch_norm
 
 from tests.python_process import output_of
 from torch_trainium.compile.eager_piece import EagerPiece
@@ -203,7 +204,8 @@ NATIVE = {
         x + torch.arange(4, device=x.device, dtype=x.dtype) + torch.full_like(x, 2)
     ),
     "several results": lambda x: torch.topk(x, 2),
-    "batch norm": lambda x: torch.nn.functional.batch_norm(x.view(2, 2), x[:2], x[2:]),
+    "batch norm": lambda x: batch_norm(x.view(2, 2), x[:2] + 1, x[2:] * 2),
+    "batch norm in training": lambda x: batch_norm(x.view(2, 2), None, None, training=True),
     "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(*[x.view(1, 2, 2)] * 3),
 }
 
@@ -213,8 +215,10 @@ NATIVE = {
 def test_what_eager_mode_has_native_a_graph_has(name, dtype, graphs):
     x = torch.arange(1.0, 5.0).to(dtype).to("neuron")
     with torch.neuron.fallback_is("error"):
-        NATIVE[name](x)
-        torch.compile(NATIVE[name], fullgraph=True)(x)
+        torch.neuron.manual_seed(0)
+        expected = NATIVE[name](x)
+        torch.neuron.manual_seed(0)
+        torch.testing.assert_close(torch.compile(NATIVE[name], fullgraph=True)(x), expected)
     assert [type(piece) for piece in graphs[0].pieces] == [ProgramPiece]
 
 

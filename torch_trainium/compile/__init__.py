@@ -10,6 +10,7 @@ graph             a callable: pieces that run one after the other
 partition         which nodes are programs, and which run eagerly
 lower             a piece as StableHLO
 interpret         its nodes, one after the other
+graph_forms       operators that give something else there than in eager mode
 higher_order      operators that take graphs, and what a program has for them
 control_flow      branches and loops
 program_piece     a piece as programs, one for each shape

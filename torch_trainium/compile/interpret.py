@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
-from torch_trainium.compile import higher_order, nodes
+from torch_trainium.compile import graph_forms, higher_order, nodes
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch
 from torch_trainium.lowering.builder import Builder
@@ -99,7 +99,8 @@ class Interpreter:
             return higher_order.LOWERINGS[target](self, *args, **kwargs)
         if not isinstance(target, torch._ops.OpOverload):
             return target(*args, **kwargs)  # type: ignore[operator]
-        given = dispatch.lower_call(self.x, target, tuple(args), kwargs)
+        lower_call: Any = graph_forms.LOWERINGS.get(target, dispatch.lower_call)
+        given = lower_call(self.x, target, tuple(args), kwargs)
         _agree(node, given)
         self.runs.append(OperatorRun(target, _values((args, kwargs)), _values(given)))
         return given

@@ -50,7 +50,8 @@ def place_of(node: Node) -> Place:
     """
     target = node.target
     if target in higher_order.LOWERINGS:
-        return Place.PROGRAM if any(map(is_on_device, tensors_of(node))) else Place.EAGER
+        given = list(tensors_of(node))
+        return Place.PROGRAM if not given or any(map(is_on_device, given)) else Place.EAGER
     if not isinstance(target, torch._ops.OpOverload):
         is_python = callable(target) and not isinstance(target, torch._ops.OperatorBase)
         return Place.ANYWHERE if is_python else Place.EAGER
