@@ -142,11 +142,3 @@ def test_a_failing_compiler_may_be_done_without(broken_compiler):
     function = torch.compile(lambda x: x + 1, backend="neuron", options={"fallback": "eager"})
     with pytest.warns(FallbackWarning, match="compiler is broken.*runs eagerly"):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [2.0, 2.0]
-
-
-def test_flex_attention_is_refused_by_pytorch_itself():
-    from torch.nn.attention.flex_attention import flex_attention
-
-    q = torch.randn(1, 2, 8, 4, device="neuron")
-    with pytest.raises(ValueError, match="FlexAttention is only supported on"):
-        flex_attention(q, q, q)

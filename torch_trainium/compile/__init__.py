@@ -13,6 +13,7 @@ interpret         its nodes, one after the other
 graph_forms       operators that give something else there than in eager mode
 higher_order      operators that take graphs, and what a program has for them
 control_flow      branches and loops
+flex_attention    PyTorch's formula of it
 program_piece     a piece as programs, one for each shape
 eager_piece       a piece operator by operator
 user_frames       whose line such an operator is

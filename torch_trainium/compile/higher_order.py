@@ -10,7 +10,7 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
-from torch_trainium.compile import control_flow
+from torch_trainium.compile import control_flow, flex_attention
 from torch_trainium.lowering import dispatch
 from torch_trainium.lowering.values import Value
 
@@ -42,6 +42,8 @@ LOWERINGS: dict[Any, Callable[..., Any]] = {
     run_with_rng_state: draw_again,
     torch.ops.higher_order.cond: control_flow.cond,
     torch.ops.higher_order.invoke_subgraph: control_flow.invoke,
+    torch.ops.higher_order.flex_attention: flex_attention.forward,
+    torch.ops.higher_order.flex_attention_backward: flex_attention.backward,
     map_impl: control_flow.map_over,
     scan_op: control_flow.scan,
 }

@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
-from torch_trainium.compile import graph_forms, higher_order, nodes
+from torch_trainium.compile import graph_forms, higher_order, nodes, refusals
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch
 from torch_trainium.lowering.builder import Builder
@@ -71,15 +71,22 @@ class Interpreter:
             raise NodeRefusedError(node, error) from error
 
     def body(self, module: GraphModule, arguments: Sequence[Any]) -> list[Any]:
-        """What a graph that is an operator's argument gives for these arguments."""
+        """What a graph that is an operator's argument gives for these arguments.
+
+        Raises:
+            LoweringError: something in there would have to run by itself.
+
+        """
         graph = module.graph
         env: dict[Node, Any] = dict(
             zip(graph.find_nodes(op="placeholder", sort=True), arguments, strict=True)
         )
         for node in graph.nodes:
             if node.op == "get_attr":
-                env[node] = nodes.attribute(module, str(node.target))
+                env[node] = self._constant(nodes.attribute(module, str(node.target)))
             elif node.op == "call_function":
+                if why := refusals.refusal_in_body(node):
+                    raise LoweringError(why)
                 env[node] = self.value_of(node, env)
         returned = map_arg(graph.output_node().args[0], env.__getitem__)
         return list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -90,6 +97,14 @@ class Interpreter:
         start = len(self.runs)
         yield
         self.runs += self.runs[start:] * (times - 1)
+
+    def _constant(self, attribute: Any) -> Any:
+        """What a body has as an attribute: a graph, or a number that tracing made a tensor."""
+        if not isinstance(attribute, torch.Tensor):
+            return attribute
+        if attribute.numel() != 1:
+            raise LoweringError("a body captures a tensor that is not among its arguments")
+        return self.x.constant(attribute.item(), attribute.dtype, attribute.shape)
 
     def _call(self, node: Node, args: Any, kwargs: Any) -> Any:
         target = node.target

@@ -13,9 +13,10 @@ from torch._prims.rng_prims import run_and_save_rng_state
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from torch_trainium.compile import higher_order
+from torch_trainium.compile import graph_forms, higher_order
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, dtypes, registry
+from torch_trainium.neuron.observe import is_internal
 
 DEVICE_TYPE = "neuron"
 aten = torch.ops.aten
@@ -75,10 +76,19 @@ def dtype_refusal(node: Node) -> str:
 
 def has_lowering(target: Any) -> bool:
     """Whether an operator can be expressed as a program at all."""
+    if target in graph_forms.LOWERINGS:
+        return True
     try:
         return dispatch.functional_form(target) is None and dispatch.origin(target) != ""
     except LoweringError:
         return False
+
+
+def is_host_number(node: Node) -> bool:
+    """Whether a node's results are zero-dim CPU tensors, which a program can compute as well."""
+    given = list(tensors_of(node))
+    are_numbers = all(tensor.device.type == "cpu" and not tensor.dim() for tensor in given)
+    return bool(given) and are_numbers and has_lowering(node.target)
 
 
 def is_random(node: Node) -> bool:
@@ -111,16 +121,6 @@ def attribute(module: GraphModule, path: str) -> Any:
     return value
 
 
-def bodies_of(node: Node) -> Iterator[GraphModule]:
-    """The graphs that a higher-order operator has among its arguments."""
-    module = node.graph.owning_module
-    for source in node.all_input_nodes:
-        if source.op == "get_attr" and module is not None:
-            value = attribute(module, str(source.target))
-            if isinstance(value, GraphModule):
-                yield value
-
-
 def tensors_of(node: Node) -> Iterator[torch.Tensor]:
     """The fake tensors that a node gives."""
     return (leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
@@ -150,7 +150,8 @@ def user_frame(node: Node) -> tuple[str, int, str] | None:
     frames = list(_FRAME.finditer(node.stack_trace or ""))
     if not frames:
         return None
-    found = frames[-1]
+    of_user = [frame for frame in frames if not is_internal(frame["file"])]
+    found = (of_user or frames)[-1]
     return found["file"], int(found["line"]), found["function"].strip()
 
 

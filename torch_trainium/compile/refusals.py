@@ -41,6 +41,19 @@ def refusal_of_lowering(node: Node, words: str) -> Refusal:
     return Refusal(node, words, is_cpu_fallback=bool(fallbacks.reason(node, words)))
 
 
+def refusal_in_body(node: Node) -> str:
+    """Why the body of a higher-order operator cannot be in a program with this node; "" if it can.
+
+    Nothing runs by itself in there.
+    """
+    found = refusal(node)
+    if found is not None:
+        return f"{nodes.operator_name(node)} in its body: {found.why}"
+    if nodes.place_of(node) is not Place.EAGER or nodes.is_host_number(node):
+        return ""
+    return f"{nodes.operator_name(node)} in its body runs on the host"
+
+
 def _cut(node: Node) -> str:
     """Why an operator on device tensors runs by itself; "" where it does not, or is a transfer."""
     target = node.target
@@ -49,23 +62,9 @@ def _cut(node: Node) -> str:
     if not any(map(nodes.is_on_device, nodes.tensors_of(node))) or nodes.is_transfer(node):
         return ""
     if nodes.place_of(node) is Place.PROGRAM:
-        return _cut_by_body(node)
+        return ""
     if isinstance(target, torch._ops.OpOverload) and nodes.has_lowering(target):
         return ""
     return (
         "its shape depends on data" if node.meta.get("unbacked_bindings") else "it has no lowering"
     )
-
-
-def _cut_by_body(node: Node) -> str:
-    """Why a higher-order operator's body cannot be part of a program."""
-    for body in nodes.bodies_of(node):
-        for inner in body.graph.nodes:
-            if inner.op != "call_function":
-                continue
-            found = refusal(inner)
-            if found is not None:
-                return f"{nodes.operator_name(inner)} in its body: {found.why}"
-            if nodes.place_of(inner) is Place.EAGER:
-                return f"{nodes.operator_name(inner)} in its body runs on the host"
-    return ""
