@@ -30,6 +30,8 @@ SHAPE_QUERIES = (
     aten.sym_numel.default,
     aten.sym_storage_offset.default,
 )
+# Where an input's metadata has what the user calls it.
+SOURCE_NAME = "source_name"
 # What moves data between host and device, which is no program's work.
 TRANSFERS = (aten._to_copy.default, aten.copy_.default)
 
@@ -82,6 +84,11 @@ def has_lowering(target: Any) -> bool:
         return dispatch.functional_form(target) is None and dispatch.origin(target) != ""
     except LoweringError:
         return False
+
+
+def source_name(node: Node) -> str:
+    """What the user calls an input of the graph, or the graph where that is not known."""
+    return str(node.meta.get(SOURCE_NAME, f"argument {node.name}"))
 
 
 def is_host_number(node: Node) -> bool:

@@ -77,6 +77,7 @@ class ProgramPiece:
         """The outputs for these inputs.
 
         Raises:
+            BucketError: a size that varies is none of the buckets.
             NodeRefusedError: a node cannot be expressed as a program; nothing has run.
             ProgramRefusedError: the compiler fails; nothing has run.
 
@@ -120,6 +121,8 @@ class ProgramPiece:
         start = time.perf_counter()
         described = tuple(map(inputs.describe, arguments))
         sizes = Sizes(zip(self.piece.inputs, arguments, strict=True))
+        for place in sizes.varying() if self._options.buckets else ():
+            failures.expect_bucket(self.name, self.line, self._options.buckets, *place)
         written = lower.lower(self.piece, described, sizes.strides)
         cost = costing.cost_program(written)
         capsule, workspace_bytes = None, 0

@@ -39,6 +39,12 @@ def _refuse_inductor() -> None:
     inductor.register()
 
 
+def _register_flex_autocast() -> None:
+    from torch_trainium.compile import flex_autocast
+
+    flex_autocast.register()
+
+
 def _neuron(graph: Any, example_inputs: Any, **kwargs: Any) -> Any:
     from torch_trainium.compile import backend
 
@@ -58,4 +64,5 @@ ACTIONS = {
     "torch._dynamo.backends.registry": _register_backends,
     "torch._dynamo.device_interface": _register_interface,
     "torch._inductor.codegen.common": _refuse_inductor,
+    "torch._higher_order_ops.flex_attention": _register_flex_autocast,
 }

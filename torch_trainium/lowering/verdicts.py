@@ -47,19 +47,31 @@ def recorded() -> Proofs:
 
 
 @cache
-def verdict(overload: str, target: str) -> Verdict:
-    """The verdict on a functional overload, such as "aten::add.Tensor"."""
-    return judge(recorded(), overload, legality.rules(target))
+def verdict(overload: str, target: str, same: tuple[str, ...] = ()) -> Verdict:
+    """The verdict on a functional overload, such as "aten::add.Tensor".
+
+    Args:
+        overload: what it is on.
+        target: one of `legality.TARGETS`.
+        same: overloads with the same lowering, whose proofs hold for dtypes that it has none for.
+
+    """
+    return judge(recorded(), overload, legality.rules(target), same)
 
 
-def judge(found: Proofs, overload: str, rules: legality.Rules) -> Verdict:
+def judge(
+    found: Proofs, overload: str, rules: legality.Rules, same: tuple[str, ...] = ()
+) -> Verdict:
     """The verdict that some proofs and rules come to."""
     if parts := found.parts_of(overload):
         return _of_parts([judge(found, part, rules) for part in parts], parts)
     native: set[torch.dtype] = set()
     refused: dict[torch.dtype, str] = {}
     limits: list[str] = []
-    for dtype, proof in found.of(overload).items():
+    by_dtype: dict[torch.dtype, Proof] = {}
+    for name in (*same, overload):
+        by_dtype.update(found.of(name))
+    for dtype, proof in by_dtype.items():
         if not rules.takes_dtype(dtype):
             continue
         reasons = _reasons(proof, rules)
