@@ -35,6 +35,13 @@ def test_views_of_inputs_share_their_memory():
     assert tail.stride() == (1, 3)
 
 
+def test_a_view_in_another_dtype_is_a_result_of_its_own():
+    function = lambda x: torch.view_as_real(torch.complex(x, x + 1))[1]  # noqa: E731
+    x = torch.randn(3, device="neuron")
+    with torch.neuron.fallback_is("allow"):
+        torch.testing.assert_close(compiled(function)(x).cpu(), function(x.cpu()))
+
+
 def test_views_of_one_result_share_its_memory():
     def function(x):
         y = x * 2

@@ -115,6 +115,11 @@ def is_view(node: Node) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.is_view
 
 
+def changes_dtype(node: Node) -> bool:
+    """Whether a view sees its memory in another dtype, as `view_as_real` does."""
+    return len(dtypes_of(node)) > 1
+
+
 def is_write(node: Node) -> bool:
     """Whether a node writes into an input of the graph."""
     return node.target is aten.copy_.default
