@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from torch_trainium import _C
-from torch_trainium.compile import costing, failures, inputs, lower
+from torch_trainium.compile import artifacts, costing, failures, inputs, lower
 from torch_trainium.compile.lower import Input, New, NumberTensor, PieceProgram, View
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece
@@ -156,9 +156,11 @@ class ProgramRefusedError(RuntimeError):
 def _found(written: PieceProgram, name: str) -> Program:
     assert written.module is not None
     try:
-        return programs.program_cache().get(written.module, written.signature, name).program
+        found = programs.program_cache().get(written.module, written.signature, name)
     except RuntimeError as error:
         raise ProgramRefusedError(str(error)) from error
+    artifacts.record(found)
+    return found.program
 
 
 def _expectation(given: Input) -> tuple[str, Any]:
