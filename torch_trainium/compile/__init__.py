@@ -6,6 +6,7 @@ device_interface  the device as Dynamo asks for it
 inductor          Inductor's refusal
 options           mode and options
 backend           from Dynamo's graph to callables
+passes            what is simplified before that
 graph             a callable: pieces that run one after the other
 partition         which nodes are programs, and which run eagerly
 lower             a piece as StableHLO
