@@ -17,7 +17,9 @@ from tests.conformance.compare import Comparison
 from tests.conformance.mirror import Mirror
 from torch_trainium.eager import calls, data_dependent
 from torch_trainium.errors import LoweringError
+from torch_trainium.lowering import dispatch
 from torch_trainium.lowering.proofs import DIFFERS, Proofs
+from torch_trainium.lowering.uses import use_of
 from torch_trainium.neuron.cpu_fallbacks import fallback_is
 
 from . import invariants
@@ -187,9 +189,13 @@ class CompareWithCpu(TorchDispatchMode):
         )
 
     def _note_problem(self, func: Any, args: Any, kwargs: Any, expected: Any, problem: str) -> None:
+        if dispatch.is_composite(func):
+            return  # the problem is another operator's
         dtype = first_dtype(func, args, kwargs, expected)
         if dtype is not None:
-            self.proofs.record_problem(functional_name(func), [dtype], problem)
+            name = functional_name(func)
+            use = use_of(name, dispatch.bind(func, args, kwargs))
+            self.proofs.record_problem(name, [dtype], problem, use=use)
 
     def _fail(self, name: str, message: str) -> None:
         self.failed.setdefault(name, []).append(" ".join(message.split()))

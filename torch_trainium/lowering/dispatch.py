@@ -71,6 +71,22 @@ def _apply(
     return lowering.function(x, *positional, **by_keyword)
 
 
+def is_composite(overload: Any) -> bool:
+    """Whether the device never meets an operator: PyTorch makes it of others before."""
+    name = registry.qualified_name(overload)
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has_kernel(name, "PrivateUse1") or has_kernel(name, "CPU"):
+        return False
+    return any(has_kernel(name, key) for key in _COMPOSITE_KEYS)
+
+
+_COMPOSITE_KEYS = (
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+)
+
+
 # What a factory takes beside what its `out=` form does, which has a tensor that says it.
 TENSOR_OPTIONS = ("dtype", "layout", "device", "pin_memory")
 
