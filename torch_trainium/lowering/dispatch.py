@@ -110,6 +110,7 @@ _FUNCTIONAL = {
     "aten::_cummax_helper": ("aten", "cummax", "default"),
     "aten::_cummin_helper": ("aten", "cummin", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
+    "aten::native_batch_norm.out": ("aten", "_native_batch_norm_legit_functional", "default"),
     # Itself: its lowering gives the running statistics after the results.
     "aten::batch_norm_gather_stats_with_counts": (
         "aten",
@@ -120,6 +121,7 @@ _FUNCTIONAL = {
 # What an operator writes although its schema does not say so.
 _UNDECLARED_WRITES = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::native_batch_norm.out": ("running_mean", "running_var"),
     "aten::batch_norm_gather_stats_with_counts": ("running_mean", "running_var"),
 }
 
