@@ -58,6 +58,11 @@ class AccurateComparison(Comparison):
         self._reference = reference
         self._references: list[torch.Tensor] | None = None
 
+    def _lazy(self, actual: torch.Tensor, expected: torch.Tensor, where: str) -> None:
+        # What the CPU leaves for whoever reads a result, a program has done.
+        if actual.is_conj() or actual.is_neg():
+            super()._lazy(actual, expected, where)
+
     def _not_close(
         self, actual: torch.Tensor, expected: torch.Tensor, where: str, message: str
     ) -> None:
@@ -134,12 +139,17 @@ class CompareWithCpu(TorchDispatchMode):
         kwargs = kwargs or {}
         if not has_program(func) or not self._is_on_device(args, kwargs):
             return func(*args, **kwargs)
+        with lazy_bits():
+            return self._compared(func, args, kwargs)
+
+    def _compared(self, func: Any, args: Any, kwargs: Any) -> Any:
         cpu_args, cpu_kwargs = Mirror(self.device, "cpu")((tuple(args), dict(kwargs)))
         name, called_with = func.name(), describe(args, kwargs)
         found = self._comparison(func, args, kwargs)
         try:
             reference = REFERENCES.get(name, func)
-            expected, refusal = reference(*cpu_args, **cpu_kwargs), None
+            read_args, read_kwargs = materialized(func, cpu_args, cpu_kwargs)
+            expected, refusal = reference(*read_args, **read_kwargs), None
         except (RuntimeError, IndexError, ValueError) as error:
             expected, refusal = None, error
         try:
@@ -211,6 +221,43 @@ class CompareWithCpu(TorchDispatchMode):
 
 def _is_not_unique(func: Any) -> bool:
     return func._schema.name in invariants.CHECKS
+
+
+# What reads conjugated and negated tensors as such.
+LAZY_KEYS = (
+    torch._C.DispatchKey.Conjugate,
+    torch._C.DispatchKey.Negative,
+    torch._C.DispatchKey.ZeroTensor,
+)
+
+
+@contextmanager
+def lazy_bits() -> Iterator[None]:
+    """Let kernels see conjugation: a mode that a gradient comes to finds it switched off."""
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in LAZY_KEYS:
+        excluded = excluded.remove(key)
+    included = torch._C._dispatch_tls_local_include_set()
+    with torch._C._ForceDispatchKeyGuard(included, excluded):
+        yield
+
+
+def materialized(func: Any, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    """A call's arguments as a program gets them: conjugated and negated, but for those written."""
+    written = dispatch.written_arguments(func)
+    names = [argument.name for argument in func._schema.arguments]
+
+    def plain(name: str, value: Any) -> Any:
+        if name in written:
+            return value
+        return tree_map(
+            lambda v: v.resolve_conj().resolve_neg() if isinstance(v, torch.Tensor) else v, value
+        )
+
+    return (
+        [plain(name, value) for name, value in zip(names, args, strict=False)],
+        {name: plain(name, value) for name, value in kwargs.items()},
+    )
 
 
 def why(refusal: LoweringError) -> str:
