@@ -26,6 +26,8 @@ from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 from .programs import noted_programs, record_program
 
+aten = torch.ops.aten
+
 CHECK = "device"
 HALVES = (torch.bfloat16, torch.float16)
 FLOATS = (torch.float32, *HALVES)
@@ -157,6 +159,11 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], Case]] = {
             for accumulate in (False, True)
         ],
     ),
+    "adding a tensor to a list": (
+        ALL,
+        lambda d: aten._foreach_add.Tensor([made(d, 3), made(d, 4)], made(d, 1)[0]),
+    ),
+    "eigenvalues alone": (FLOATS[:1], lambda d: torch.linalg.eigvals(made(d, 3, 3).triu())),
     "gamma's gradient": (
         FLOATS,
         lambda d: torch._standard_gamma_grad(made(d, 99), made(d, 99).flip(0)),
