@@ -98,7 +98,7 @@ def test_a_number_that_the_dtype_cannot_hold_is_refused(dtype: torch.dtype) -> N
     a, mask = torch.zeros(2, dtype=dtype), torch.tensor([True, False])
     with on_the_cpu():
         for overload, args in ((aten.fill_.Scalar, (a,)), (aten.masked_fill.Scalar, (a, mask))):
-            with pytest.raises(RuntimeError, match="without overflow: 100000"):
+            with pytest.raises(RuntimeError, match="without overflow"):
                 calls.call(overload, *args, 100_000)
 
 

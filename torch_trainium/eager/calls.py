@@ -21,7 +21,7 @@ from torch_trainium.engines.programs import Origin
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
 from torch_trainium.lowering.call import Call, Tensor
-from torch_trainium.lowering.numbers import host_values
+from torch_trainium.lowering.numbers import FITTED, host_values
 from torch_trainium.lowering.program import Given, OperatorProgram, lower_operator
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
@@ -211,7 +211,7 @@ class Entry:
         if self._plain is None and is_plain:
             from torch_trainium import _C
 
-            as_given = all(n.sources and n.function == "itself" for n in plan.scalars)
+            as_given = all(n.function == "itself" or n.function in FITTED for n in plan.scalars)
             self._plain = _C.programs.PlainCall(
                 self.program.capsule() if self.program is not None else None,
                 list(plan.inputs),
@@ -224,7 +224,9 @@ class Entry:
                     )
                     for r in plan.results
                 ],
-                [(n.sources[0], n.dtype) for n in plan.scalars] if as_given else self._packed,
+                [(n.sources[0], n.dtype, FITTED.get(n.function)) for n in plan.scalars]
+                if as_given
+                else self._packed,
                 plan.positions,
                 returns,
                 self._raise,

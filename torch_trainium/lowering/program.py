@@ -83,9 +83,8 @@ def lower_operator(call: Call) -> OperatorProgram:
     computed = functional or overload
     read = _arguments_of(computed, call.arguments, targets)
     expected = shape_inference.results(computed, read, call.numbers)
-    becoming = (
-        shape_inference.written(call, expected and expected[-len(targets) :]) if targets else []
-    )
+    known = expected or [None] * len(targets)
+    becoming = shape_inference.written(call, known[-len(targets) :]) if targets else []
     with Builder() as x:
         inputs: dict[int, tuple[Value, Value]] = {}
 
@@ -249,7 +248,7 @@ def _agree(
 def _written(target: Tensor, value: Value, becoming: Window | None) -> Result:
     """What is written where, as the operator's shape function has it, or else as it is."""
     window = target.window
-    if becoming is None and not torch.can_cast(value.dtype, window.dtype):
+    if not torch.can_cast(value.dtype, window.dtype):
         raise RuntimeError(
             f"result type {value.dtype} can't be cast to the desired output type {window.dtype}"
         )

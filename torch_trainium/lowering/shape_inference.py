@@ -11,7 +11,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from torch_trainium.engines.engine import Number
-from torch_trainium.lowering import dispatch, registry, shape_functions
+from torch_trainium.lowering import dispatch, refusals, registry, shape_functions
 from torch_trainium.lowering.call import Call, Tensor, tensors_of
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
@@ -25,6 +25,8 @@ _LAYOUTS_BY_DEVICE = (
 _SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 # What they give is written one by one into a tensor that has room for it, whatever its shape.
 _FILL_ANY_SHAPE = ("aten::arange", "aten::linspace", "aten::logspace", "aten::range")
+# In-place operators that give the tensor they write to the result's shape, as `out=` does.
+_RESIZE_IN_PLACE = ("aten::addbmm_",)
 
 
 def results(
@@ -42,7 +44,7 @@ def results(
     ]
 
 
-def written(call: Call, layouts: Sequence[Window | None] | None) -> list[Window | None]:
+def written(call: Call, layouts: Sequence[Window | None]) -> list[Window | None]:
     """What becomes of the tensors that a call writes; None where nothing says it.
 
     Whatever an operator refuses to write to, by its dtype or its shape, its own shape function
@@ -50,27 +52,46 @@ def written(call: Call, layouts: Sequence[Window | None] | None) -> list[Window 
 
     Args:
         call: the call.
-        layouts: what its functional form would make, for each tensor that is written.
+        layouts: what its functional form makes for each of them, where that is known.
 
     """
     schema = call.overload._schema
     targets = tensors_of(dispatch.written_arguments(call.overload), call.arguments)
-    resized: dict[int, Window] = {}
-    if layouts is not None and any(a.is_out for a in schema.arguments):
-        for target, layout in zip(targets, layouts, strict=True):
-            window = target.window
-            if layout is None or layout.shape == window.shape:
-                continue
-            if layout.size == window.size and schema.name in _FILL_ANY_SHAPE:
-                return [window]
-            # As if it were empty, of which there is no warning: whoever resizes it warns.
-            resized[target.position] = Window(window.dtype, (0,), (1,))
+    if schema.name in _RESIZE_IN_PLACE:
+        return list(layouts)
+    pairs = list(zip(targets, layouts, strict=True))
+    if schema.name in _FILL_ANY_SHAPE and all(w and t.window.size == w.size for t, w in pairs):
+        return [target.window for target in targets]
+    has_out = any(argument.is_out for argument in schema.arguments)
+    name = registry.qualified_name(call.overload)
     tensors: dict[int, torch.Tensor] = {}
+    before = {t.position: _asked_for(name, t.window, w) for t, w in pairs} if has_out else {}
     try:
-        _call(call.overload, call.arguments, call.numbers, tensors, resized)
+        _call(call.overload, call.arguments, call.numbers, tensors, before)
     except NotImplementedError:
         return [None] * len(targets)
-    return [_window(tensors[target.position]) for target in targets]
+    becoming: list[Window | None] = []
+    for target, layout in pairs:
+        after = _window(tensors[target.position])
+        if not has_out and after.shape != target.window.shape:
+            raise RuntimeError(
+                f"output with shape {list(target.window.shape)} doesn't match the broadcast "
+                f"shape {list(after.shape)}"
+            )
+        becoming.append(layout if has_out and layout and layout.shape != after.shape else after)
+    return becoming
+
+
+def _asked_for(name: str, window: Window, layout: Window | None) -> Window:
+    """The `out=` that a shape function is asked for; RuntimeError where its dtype is another."""
+    if layout is None:
+        return window
+    if name in refusals.EXACT_OUT and layout.dtype is not window.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {layout.dtype}, but got {window.dtype} instead"
+        )
+    # As if it were empty, of which there is no warning: whoever resizes it warns.
+    return window if layout.shape == window.shape else Window(window.dtype, (0,), (1,))
 
 
 def _call(
@@ -114,8 +135,10 @@ def _call(
     with torch.no_grad(), FakeTensorMode() if by_device else nullcontext():
         positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
         named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
-        shapes = shape_functions.TABLE.get(registry.qualified_name(overload), overload)
-        return shapes(*positional, **named)
+        name = registry.qualified_name(overload)
+        if name in refusals.TABLE:
+            refusals.TABLE[name](*positional, **named)
+        return shape_functions.TABLE.get(name, overload)(*positional, **named)
 
 
 def _window(tensor: torch.Tensor) -> Window:

@@ -18,14 +18,14 @@ from torch_trainium.lowering.values import Number, Operand, Value
 aten = torch.ops.aten
 
 
-@pointwise(aten.add.Tensor, aten.add.Scalar)
+@pointwise(aten.add.Tensor, aten.add.Scalar, held=("alpha",))
 def add(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
     if a.dtype is torch.bool:
         return a | (b & alpha)
     return a + b * alpha
 
 
-@pointwise(aten.sub.Tensor, aten.sub.Scalar)
+@pointwise(aten.sub.Tensor, aten.sub.Scalar, held=("alpha",))
 def sub(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
     return a - b * alpha
 
@@ -85,7 +85,7 @@ def _checked_divide(x: Builder, a: Value, b: Value) -> Value:
     return a / _not_zero(x, b)
 
 
-@pointwise(aten.rsub.Tensor, aten.rsub.Scalar)
+@pointwise(aten.rsub.Tensor, aten.rsub.Scalar, held=("alpha",))
 def rsub(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
     return b - a * alpha
 
