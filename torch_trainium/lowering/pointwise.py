@@ -24,6 +24,7 @@ def pointwise(
     result: Result = "promoted",
     static: Iterable[str] = (),
     held: Iterable[str] = (),
+    rounded: bool = True,
 ) -> Callable[[Function], Function]:
     """Register a function of values in one dtype, the one PyTorch computes in.
 
@@ -37,6 +38,8 @@ def pointwise(
             integral; bool; or that of the real part.
         static: as `lower`.
         held: number arguments that the result's dtype must hold.
+        rounded: whether numbers are rounded to the promoted dtype before, as PyTorch's kernels do
+            but for those of sums, products and quotients.
 
     """
     static, held = frozenset(static), frozenset(held)
@@ -61,7 +64,8 @@ def pointwise(
                     return x.held_number(operand, promoted, compute)
                 if name in others:
                     return x.held_number(operand, compute, compute)
-                return x.number(operand, compute)
+                as_given = not rounded or isinstance(operand, Value)
+                return x.number(operand, compute if as_given else promoted).to(compute)
 
             as_values = {name: as_value(name, v) for name, v in {**given, **others}.items()}
             positional = [as_values.pop(name) for name in names[: len(operands)]]

@@ -105,6 +105,12 @@ def _concatenated(tensors: list[Tensor], dim: int = 0, *, out: Tensor) -> None:
     )
 
 
+def _power(a: Tensor, exponent: complex) -> None:
+    result = torch.result_type(a, exponent)
+    if result.is_floating_point:
+        torch.full((2,), exponent, dtype=result, device="cpu")  # raises where it does not fit
+
+
 _EXTREMES: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
     "argmax": ((aten.argmax.default,), IndexError),
     "argmin": ((aten.argmin.default,), IndexError),
@@ -125,6 +131,7 @@ _BY_OVERLOAD: dict[Any, Callable[..., None]] = {
     aten._foreach_sub.List: _of_members(_difference),
     aten._foreach_sub.Scalar: _of_members(_difference),
     aten._foreach_sub.ScalarList: _of_members(_difference),
+    aten.pow.Tensor_Scalar: _power,
     aten.heaviside.default: _one_dtype("heaviside"),
     **dict.fromkeys((aten.cat.out, aten.stack.out), _concatenated),
     **{
