@@ -55,7 +55,10 @@ class CallDtypes {
  public:
   void add(c10::ScalarType dtype) { all_ |= dtype_bit(dtype); }
   void add_tensor(const c10::TensorImpl& tensor) {
-    const Dtypes bit = dtype_bit(c10::typeMetaToScalarType(tensor.dtype()));
+    add_tensor(c10::typeMetaToScalarType(tensor.dtype()));
+  }
+  void add_tensor(c10::ScalarType dtype) {
+    const Dtypes bit = dtype_bit(dtype);
     if (first_ == 0) first_ = bit;
     all_ |= bit;
   }

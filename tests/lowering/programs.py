@@ -14,8 +14,9 @@ from torch_trainium.eager import calls, plans
 from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering.call import Call, map_tensors
 from torch_trainium.lowering.emitted import tokens_of
-from torch_trainium.lowering.program import Call, lower_operator, map_tensors
+from torch_trainium.lowering.program import lower_operator
 from torch_trainium.lowering.proofs import OPERATOR_DATABASE, Proofs
 from torch_trainium.lowering.uses import use_of
 from torch_trainium.lowering.windows import Window

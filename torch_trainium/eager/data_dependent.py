@@ -89,7 +89,7 @@ def _implement(library: torch.library.Library, name: str, function: Callable[...
     below = torch.library.get_kernel(name, "PrivateUse1")
 
     def kernel(keys: Any, first: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if _C.fallbacks.falls_back(name, first):
+        if _C.fallbacks.reason(name, [first.dtype], []):
             return below.call_boxed(keys, first, *args, **kwargs)
         with torch._C._AutoDispatchBelowAutograd():
             return function(first, *args, **kwargs)

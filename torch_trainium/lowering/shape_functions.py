@@ -57,6 +57,11 @@ def max_unpool2d(a: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
     return torch.empty(shape, dtype=a.dtype, device=a.device, memory_format=memory_format)
 
 
+def pow_of_number(base: complex, exponent: Tensor) -> Tensor:
+    """Row by row, however the exponents lie."""
+    return exponent.new_empty(exponent.shape, dtype=torch.result_type(base, exponent))
+
+
 def nonzero_static(a: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Row by row, as the CPU leaves it."""
     return a.new_empty([size, a.dim()], dtype=torch.int64)
@@ -105,5 +110,6 @@ TABLE: dict[str, Callable[..., Any]] = {
     "aten::linalg_lstsq": lstsq,
     "aten::max_unpool2d": max_unpool2d,
     "aten::nonzero_static": nonzero_static,
+    "aten::pow.Scalar": pow_of_number,
     **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
 }

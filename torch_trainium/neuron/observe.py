@@ -87,6 +87,11 @@ def caller_of_op() -> str:
 def user_frame() -> FrameType | None:
     """The innermost frame that is neither PyTorch's nor ours; None on a thread without any."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(INTERNAL_FOLDERS):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def is_internal(file: str) -> bool:
+    """Whether a source file is PyTorch's or ours."""
+    return file.startswith(INTERNAL_FOLDERS)
