@@ -57,6 +57,12 @@ def test_a_number_is_taken_or_refused_as_on_the_cpu(
     _agree(lambda a, b: WITH_NUMBER[name](a, b, number), ones, ones.clone())
 
 
+def test_magnitudes_do_not_take_the_place_of_complex_numbers() -> None:
+    numbers = torch.tensor([3 + 4j, -1j])
+    _agree(lambda a: a.abs_(), numbers)
+    _agree(lambda a: a.abs(), numbers)
+
+
 def test_a_later_number_is_refused_as_the_first() -> None:
     a = torch.ones(2, dtype=F16)
 

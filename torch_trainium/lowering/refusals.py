@@ -111,6 +111,10 @@ def _power(a: Tensor, exponent: complex) -> None:
         torch.full((2,), exponent, dtype=result, device="cpu")  # raises where it does not fit
 
 
+def _magnitude_in_place(a: Tensor) -> None:
+    _expect(not a.is_complex(), "In-place abs is not supported for complex tensors.")
+
+
 _EXTREMES: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
     "argmax": ((aten.argmax.default,), IndexError),
     "argmin": ((aten.argmin.default,), IndexError),
@@ -132,6 +136,7 @@ _BY_OVERLOAD: dict[Any, Callable[..., None]] = {
     aten._foreach_sub.Scalar: _of_members(_difference),
     aten._foreach_sub.ScalarList: _of_members(_difference),
     aten.pow.Tensor_Scalar: _power,
+    aten.abs_.default: _magnitude_in_place,
     aten.heaviside.default: _one_dtype("heaviside"),
     **dict.fromkeys((aten.cat.out, aten.stack.out), _concatenated),
     **{
