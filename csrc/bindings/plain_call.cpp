@@ -34,24 +34,6 @@ uint64_t wrapped_integer(const c10::Scalar& number) {
   return low < 0 ? -static_cast<uint64_t>(-low) : static_cast<uint64_t>(low);
 }
 
-ProgramNumber converted(const c10::Scalar& number, c10::ScalarType dtype) {
-  const c10::complex<double> plain = number.toComplexDouble();
-  switch (dtype) {
-    case c10::ScalarType::Bool:
-      return bytes_of(plain != c10::complex<double>(0));
-    case c10::ScalarType::Float:
-      return bytes_of(static_cast<float>(plain.real()));
-    case c10::ScalarType::Double:
-      return bytes_of(plain.real());
-    case c10::ScalarType::ComplexFloat:
-      return bytes_of(c10::complex<float>(plain));
-    case c10::ScalarType::ComplexDouble:
-      return bytes_of(plain);
-    default:
-      return bytes_of(wrapped_integer(number));  // little-endian: the low bytes come first
-  }
-}
-
 py::object as_python(const c10::Scalar& number) {
   if (number.isBoolean()) return py::bool_(number.toBool());
   if (number.isIntegral(/*includeBool=*/false)) return py::int_(number.toLong());
@@ -108,6 +90,24 @@ uint64_t host_address(const void* data, const at::Tensor& tensor, uint64_t host_
 
 }  // namespace
 
+ProgramNumber program_number(const c10::Scalar& number, c10::ScalarType dtype) {
+  const c10::complex<double> plain = number.toComplexDouble();
+  switch (dtype) {
+    case c10::ScalarType::Bool:
+      return bytes_of(plain != c10::complex<double>(0));
+    case c10::ScalarType::Float:
+      return bytes_of(static_cast<float>(plain.real()));
+    case c10::ScalarType::Double:
+      return bytes_of(plain.real());
+    case c10::ScalarType::ComplexFloat:
+      return bytes_of(c10::complex<float>(plain));
+    case c10::ScalarType::ComplexDouble:
+      return bytes_of(plain);
+    default:
+      return bytes_of(wrapped_integer(number));  // little-endian: the low bytes come first
+  }
+}
+
 PlainCall::PlainCall(py::object capsule, std::vector<int64_t> inputs, ResultTensors new_tensors,
                      std::vector<PlainResult> results, py::object numbers, int64_t random_positions,
                      std::vector<PlainReturn> returns, py::object raise_error)
@@ -128,7 +128,7 @@ void PlainCall::write_numbers(const CallArguments& arguments, const c10::Device&
     for (const PlainNumber& number : numbers_) {
       const c10::Scalar& given = arguments.numbers[static_cast<size_t>(number.source)];
       if (number.holder) expect_held(given, *number.holder);
-      written.push_back(converted(given, number.dtype));
+      written.push_back(program_number(given, number.dtype));
     }
     return;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/stack.h>
+#include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
 #include <atomic>
@@ -32,6 +33,9 @@ struct PlainNumber {
   c10::ScalarType dtype;
   std::optional<c10::ScalarType> holder;
 };
+
+// A number in the bytes of a dtype, converted as PyTorch converts.
+runtime::ProgramNumber program_number(const c10::Scalar& number, c10::ScalarType dtype);
 
 // What the operator returns: some of the results, as a list or alone.
 struct PlainReturn {

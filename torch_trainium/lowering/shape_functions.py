@@ -96,7 +96,9 @@ def _with_statistics(overload: Any) -> Callable[..., Any]:
 
     def shapes(*args: Any) -> tuple[Tensor, ...]:
         named = dict(zip(names, args, strict=True))
-        results = list(overload(*args))
+        # The functional form does not take what `native_batch_norm` and its `out=` may lack.
+        lacks_statistics = "running_mean" in named and named["running_mean"] is None
+        results = list((aten.native_batch_norm.default if lacks_statistics else overload)(*args))
         parameters = [named.get(n) for n in ("weight", "bias", "running_mean", "running_var")]
         dtype = statistics_dtype(args[0], *parameters)
         is_kept = named.get("training", overload is not _INFERENCE)
