@@ -68,7 +68,7 @@ def cell(kind: type[nn.Module], dtype: torch.dtype) -> list[torch.Tensor]:
 
 def steps(kind: type[torch.optim.Optimizer], dtype: torch.dtype, **options: Any) -> Any:
     parameters = [made(dtype, 4).requires_grad_(), made(dtype, 2, 3).requires_grad_()]
-    optimizer = kind(parameters, lr=0.1, fused=True, **options)
+    optimizer = kind(parameters, lr=0.1, **options)
     for _ in range(2):
         for parameter in parameters:
             parameter.grad = torch.ones_like(parameter)
@@ -174,10 +174,18 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], Case]] = {
     ),
     "LSTM cell": (FLOATS, lambda d: cell(nn.LSTMCell, d)),
     "GRU cell": (FLOATS, lambda d: cell(nn.GRUCell, d)),
-    "Adam": (FLOATS, lambda d: steps(torch.optim.Adam, d, amsgrad=True)),
-    "AdamW": (FLOATS, lambda d: steps(torch.optim.AdamW, d)),
-    "SGD": (FLOATS, lambda d: steps(torch.optim.SGD, d, momentum=0.9)),
-    "Adagrad": (FLOATS, lambda d: steps(torch.optim.Adagrad, d)),
+    "Adam": (FLOATS, lambda d: steps(torch.optim.Adam, d, fused=True, amsgrad=True)),
+    "AdamW": (FLOATS, lambda d: steps(torch.optim.AdamW, d, fused=True)),
+    "SGD": (FLOATS, lambda d: steps(torch.optim.SGD, d, fused=True, momentum=0.9)),
+    "Adagrad": (FLOATS, lambda d: steps(torch.optim.Adagrad, d, fused=True)),
+    "Adam with its steps on the device": (
+        FLOATS,
+        lambda d: steps(torch.optim.Adam, d, foreach=True, capturable=True),
+    ),
+    "weight norm": (
+        FLOATS,
+        lambda d: gradients(lambda v, g: torch._weight_norm(v, g, 0), made(d, 3, 4), made(d, 3, 1)),
+    ),
 }
 
 

@@ -30,7 +30,8 @@ STORAGE = frozenset(
             "pin_memory",
             "_local_scalar_dense",
         ),
-        *("_has_compatible_shallow_copy_type", "is_same_size", "set_data", "_fused_sdp_choice"),
+        *("_has_compatible_shallow_copy_type", "_has_same_storage_numel", "is_same_size"),
+        *("set_data", "_fused_sdp_choice"),
         *("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_is_contiguous"),
         *("is_set_to", "lift", "lift_fresh", "_version", "is_coalesced", "data"),
     )
