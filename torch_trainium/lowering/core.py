@@ -94,13 +94,22 @@ class Core:
 
     def stored_number(self, operand: Operand, dtype: torch.dtype) -> Value:
         """The same, but a number that `dtype` cannot hold raises RuntimeError, as a fill does."""
-        if isinstance(operand, Value):
-            return operand.to(dtype)
-        taken = dtypes.compute_dtype(dtype)
-        kind = operand.kind if isinstance(operand, Scalar) else type(operand)
-        if dtype is torch.bool or (kind is complex and not dtype.is_complex):
+        if isinstance(operand, Value) or dtype is torch.bool:
             return self.number(operand, dtype)
-        return self.host_number(fits(dtype), [operand], taken).to(dtype)
+        return self.held_number(operand, dtype, dtypes.compute_dtype(dtype)).to(dtype)
+
+    def held_number(self, operand: Operand, holder: torch.dtype, dtype: torch.dtype) -> Value:
+        """An operand as an array of `dtype`; RuntimeError for a number that `holder` cannot hold.
+
+        Args:
+            operand: a number, or an array, which is converted whatever it holds.
+            holder: the dtype that PyTorch's kernels convert the number to first.
+            dtype: that of the result; one that the host has numbers of.
+
+        """
+        if isinstance(operand, Value) or torch.bool in (holder, dtype):
+            return self.number(operand, dtype)
+        return self.host_number(fits(holder), [operand], dtype)
 
     def host_number(
         self, function: str, operands: Sequence[Scalar | Number], dtype: torch.dtype

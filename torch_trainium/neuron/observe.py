@@ -10,7 +10,8 @@ import torch
 
 from torch_trainium import _C, config
 
-_INTERNAL = tuple(
+# Code below these is nobody's line: a line is the user's.
+INTERNAL_FOLDERS = tuple(
     f"{Path(module.__file__).parent}/" for module in (torch, config) if module.__file__
 )
 
@@ -93,4 +94,4 @@ def user_frame() -> FrameType | None:
 
 def is_internal(file: str) -> bool:
     """Whether a source file is PyTorch's or ours."""
-    return file.startswith(_INTERNAL)
+    return file.startswith(INTERNAL_FOLDERS)
