@@ -42,6 +42,15 @@ def test_a_view_in_another_dtype_is_a_result_of_its_own():
         torch.testing.assert_close(compiled(function)(x).cpu(), function(x.cpu()))
 
 
+def test_a_conjugated_view_is_conjugated():
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    with torch.neuron.fallback_is("allow"):
+        for function in (lambda x: x.conj() * 1, lambda x: (x * 1).conj(), torch.fft.hfft2):
+            torch._dynamo.reset()
+            given = compiled(function)(x.to("neuron"))
+            torch.testing.assert_close(given.cpu(), function(x))
+
+
 def test_views_of_one_result_share_its_memory():
     def function(x):
         y = x * 2

@@ -30,6 +30,8 @@ SHAPE_QUERIES = (
     aten.sym_numel.default,
     aten.sym_storage_offset.default,
 )
+# Views whose elements are not those in memory.
+LAZY_VIEWS = (aten._conj.default, aten._neg_view.default)
 # Where an input's metadata has what the user calls it.
 SOURCE_NAME = "source_name"
 # What moves data between host and device, which is no program's work.
@@ -115,9 +117,9 @@ def is_view(node: Node) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.is_view
 
 
-def changes_dtype(node: Node) -> bool:
-    """Whether a view sees its memory in another dtype, as `view_as_real` does."""
-    return len(dtypes_of(node)) > 1
+def shows_other_values(node: Node) -> bool:
+    """Whether a view sees its memory in another dtype, or conjugated or negated."""
+    return node.target in LAZY_VIEWS or len(dtypes_of(node)) > 1
 
 
 def is_write(node: Node) -> bool:
