@@ -9,7 +9,7 @@ graphs     GraphSAGE
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -26,8 +26,8 @@ class Architecture:
     """A workload's function, its arguments for a step of 30 to 200 ms, and for a tiny one."""
 
     function: Callable[..., Workload]
-    benchmark: dict[str, int]
-    tiny: dict[str, int]
+    benchmark: dict[str, Any]
+    tiny: dict[str, Any]
 
 
 TEXT = {"width": 256, "layers": 4, "batch": 4, "length": 128}
@@ -53,9 +53,9 @@ ARCHITECTURES = {
         {"width": 32, "layers": 2, "batch": 2, "pixels": 32},
     ),
     "resnet50": Architecture(
-        vision.resnet50,
-        {"width": 64, "batch": 4, "pixels": 64},
-        {"width": 8, "batch": 4, "pixels": 64},
+        vision.resnet,
+        {"width": 64, "depths": [3, 4, 6, 3], "batch": 4, "pixels": 64},
+        {"width": 8, "depths": [1, 1, 1, 1], "batch": 4, "pixels": 64},
     ),
     "convnext": Architecture(
         vision.convnext,

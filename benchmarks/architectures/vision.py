@@ -30,11 +30,12 @@ def vit(width: int, layers: int, batch: int, pixels: int) -> Workload:
     return classified_images(transformers.ViTForImageClassification(config), batch, pixels)
 
 
-def resnet50(width: int, batch: int, pixels: int) -> Workload:
-    """He et al. 2015 when `width` is 64."""
+def resnet(width: int, depths: list[int], batch: int, pixels: int) -> Workload:
+    """He et al. 2015, with bottlenecks."""
     config = transformers.ResNetConfig(
         embedding_size=width,
         hidden_sizes=[4 * width, 8 * width, 16 * width, 32 * width],
+        depths=depths,
         num_labels=CLASSES,
     )
     return classified_images(transformers.ResNetForImageClassification(config), batch, pixels)
