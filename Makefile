@@ -111,6 +111,7 @@ conformance-compile: setup
 conformance-lowering: setup
 	@$(call say,Running every operator as a compiled program)
 	$(PY) -m tests.lowering.conformance --jobs 2 --write
+	$(PY) -m tests.lowering.touched --jobs 2 --write-table
 	$(PY) -m tests.lowering.device_operators --write-table
 	$(PY) -m torch_trainium.lowering --write
 

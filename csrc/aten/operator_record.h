@@ -24,10 +24,12 @@ struct OperatorRecord {
   uint32_t id;
   timeline::CostClass cost_class;
   runtime::WorkKind work_kind;
-  // What its calls are CPU fallbacks for on this chip: dtypes of the first tensor, and of any.
+  // What its calls are CPU fallbacks for on this chip, or some of them: dtypes of the first tensor,
+  // and of any.
   Dtypes fallback_dtypes;
   Dtypes missing_dtypes;
   std::atomic<uint64_t> calls{0};
+  Classification classification;  // behind what every call reads
 };
 
 // The record of an operator, created on first use. Records live for ever.

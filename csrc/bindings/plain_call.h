@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "bindings/call_arguments.h"
@@ -25,10 +26,12 @@ struct PlainResult {
 };
 inline constexpr int64_t kNewTensor = -1;
 
-// A number of the program: one of the call's, converted.
+// A number of the program: one of the call's, converted, if the dtype that PyTorch converts it to
+// first can hold it.
 struct PlainNumber {
   int64_t source;
   c10::ScalarType dtype;
+  std::optional<c10::ScalarType> holder;
 };
 
 // A number in the bytes of a dtype, converted as PyTorch converts.

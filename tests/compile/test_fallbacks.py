@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from torch.nn.functional import batch_norm
 
 from tests.python_process import output_of
 from torch_trainium.compile.eager_piece import EagerPiece
@@ -193,6 +194,32 @@ def test_what_eager_mode_refuses_a_graph_refuses(name):
             torch.compile(function, fullgraph=True)(x)
     if before is not None:
         assert torch.equal(x.cpu(), before.cpu())
+
+
+NATIVE = {
+    "made of others": lambda x: torch.rand_like(x) + torch.ones_like(x) + x.new_zeros(4),
+    "views": lambda x: x.view(2, 2).t().reshape(4),
+    "casts": lambda x: x.to(torch.bfloat16).float(),
+    "factories": lambda x: (
+        x + torch.arange(4, device=x.device, dtype=x.dtype) + torch.full_like(x, 2)
+    ),
+    "several results": lambda x: torch.topk(x, 2),
+    "batch norm": lambda x: batch_norm(x.view(2, 2), x[:2] + 1, x[2:] * 2),
+    "batch norm in training": lambda x: batch_norm(x.view(2, 2), None, None, training=True),
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(*[x.view(1, 2, 2)] * 3),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", NATIVE)
+def test_what_eager_mode_has_native_a_graph_has(name, dtype, graphs):
+    x = torch.arange(1.0, 5.0).to(dtype).to("neuron")
+    with torch.neuron.fallback_is("error"):
+        torch.neuron.manual_seed(0)
+        expected = NATIVE[name](x)
+        torch.neuron.manual_seed(0)
+        torch.testing.assert_close(torch.compile(NATIVE[name], fullgraph=True)(x), expected)
+    assert [type(piece) for piece in graphs[0].pieces] == [ProgramPiece]
 
 
 @pytest.mark.parametrize(

@@ -122,16 +122,6 @@ def test_results_whose_shape_depends_on_data():
     assert given.cpu().tolist() == [[0], [4]]
 
 
-def test_cond_runs_the_branch_that_is_taken():
-    def function(x):
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
-
-    compiled = torch.compile(function, fullgraph=True)
-    for sign in (1, -1):
-        x = torch.full((3,), float(sign), device="neuron")
-        torch.testing.assert_close(compiled(x).cpu(), function(x.cpu()))
-
-
 @pytest.fixture
 def broken_compiler(monkeypatch):
     def fail(*args):
@@ -152,21 +142,3 @@ def test_a_failing_compiler_may_be_done_without(broken_compiler):
     function = torch.compile(lambda x: x + 1, backend="neuron", options={"fallback": "eager"})
     with pytest.warns(FallbackWarning, match="compiler is broken.*runs eagerly"):
         assert function(torch.ones(2, device="neuron")).cpu().tolist() == [2.0, 2.0]
-
-
-def test_while_loop_runs_operator_by_operator():
-    from torch._higher_order_ops.while_loop import while_loop
-
-    def function(x):
-        return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0 * x[0].int(), x))[1]
-
-    x = torch.ones(3, device="neuron")
-    assert torch.compile(function, fullgraph=True)(x).cpu().tolist() == [8.0] * 3
-
-
-def test_flex_attention_is_refused_by_pytorch_itself():
-    from torch.nn.attention.flex_attention import flex_attention
-
-    q = torch.randn(1, 2, 8, 4, device="neuron")
-    with pytest.raises(ValueError, match="FlexAttention is only supported on"):
-        flex_attention(q, q, q)

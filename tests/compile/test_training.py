@@ -36,6 +36,20 @@ def test_outputs_gradients_and_buffers_are_the_cpus(name, graphs):
     assert [len(graph.pieces) for graph in graphs] == [1, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_through_a_batch_norm_in_evaluation(dtype, graphs):
+    expected = conv_net().eval().to(dtype)
+    actual = copy.deepcopy(expected).to("neuron")
+    x = torch.randn(2, 3, 8, 8, dtype=dtype)
+    wanted, given = expected(x), torch.compile(actual, fullgraph=True)(x.to("neuron"))
+    torch.testing.assert_close(given.cpu(), wanted)
+    wanted.sum().backward()
+    given.sum().backward()
+    for parameter, reference in zip(actual.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad.cpu(), reference.grad)
+    assert [len(graph.pieces) for graph in graphs] == [1, 1]
+
+
 def losses(device: str, wrap: Callable[..., Callable[..., torch.Tensor]]) -> list[float]:
     torch.manual_seed(1)
     model = mlp().to(device)

@@ -13,6 +13,8 @@ from torch_trainium.compile import nodes
 from torch_trainium.lowering import registry
 
 KEYS = torch._C.DispatchKey
+# What only graphs have, and the operator that eager mode runs in its place.
+STANDS_FOR = {"aten::_native_batch_norm_legit_no_training": "aten::native_batch_norm"}
 
 
 def reason(node: Node, refusal: str = "") -> str:
@@ -30,14 +32,16 @@ def reason(node: Node, refusal: str = "") -> str:
     if not any(map(nodes.is_on_device, (*operands, *results))):
         return ""
     name = registry.qualified_name(target)
+    name = STANDS_FOR.get(name, name)
     tensors = [tensor.dtype for tensor in operands if nodes.is_on_device(tensor)]
     named = [leaf for leaf in _arguments(node) if isinstance(leaf, torch.dtype)]
     made = [tensor.dtype for tensor in results if nodes.is_on_device(tensor)]
+    if target.namespace == "aten" and not _has_kernel(target, KEYS.PrivateUse1):
+        # Eager mode makes it of others, which can miss a dtype and nothing else.
+        return _C.fallbacks.reason(name, [], [*tensors, *named, *made])
     # Results come last: eager mode has them when the operator has run.
     why = _C.fallbacks.reason(name, tensors, named) or _C.fallbacks.reason(name, tensors, made)
-    if why or (target.namespace == "aten" and not _has_kernel(target, KEYS.PrivateUse1)):
-        return why
-    return refusal or nodes.dtype_refusal(node)
+    return why or refusal or nodes.dtype_refusal(node)
 
 
 def _has_own_kernel(target: torch._ops.OpOverload) -> bool:

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_trainium.compile import failures, fallbacks, nodes
+from torch_trainium.compile import failures, nodes, refusals
 from torch_trainium.compile.eager_piece import EagerPiece
-from torch_trainium.compile.failures import Refusal
-from torch_trainium.compile.lower import NodeRefusedError
+from torch_trainium.compile.interpret import NodeRefusedError
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece, partition
 from torch_trainium.compile.plan import Plan, plan
 from torch_trainium.compile.program_piece import ProgramPiece, ProgramRefusedError
+from torch_trainium.compile.refusals import Refusal
 
 _numbers = count()
 
@@ -69,9 +69,7 @@ class CompiledGraph:
             try:
                 values += self.pieces[position].run(given)
             except NodeRefusedError as refused:
-                why = str(refused.__cause__)
-                is_cpu_fallback = bool(fallbacks.reason(refused.node, why))
-                refusal = Refusal(refused.node, why, is_cpu_fallback)
+                refusal = refusals.refusal_of_lowering(refused.node, str(refused.__cause__))
                 failures.refuse(self.module, self.name, self.options, refusal)
                 self.refusals.append(refusal)
                 self._cut_again(position, whole=self.options.fallback == "eager")
@@ -88,7 +86,7 @@ class CompiledGraph:
     def _cut(self) -> Plan:
         # On the first run: Dynamo swallows warnings while it compiles.
         members = [node for node in self.module.graph.nodes if node.op == "call_function"]
-        found = list(filter(None, map(_refusal, members)))
+        found = list(filter(None, map(refusals.refusal, members)))
         for refusal in found:
             failures.refuse(self.module, self.name, self.options, refusal)
         self.refusals = found
@@ -114,29 +112,6 @@ class CompiledGraph:
 
     def _refused(self) -> list[Node]:
         return [refusal.node for refusal in self.refusals]
-
-
-def _refusal(node: Node) -> Refusal | None:
-    """Why a node is in no program, whatever its arguments are."""
-    if why := fallbacks.reason(node):
-        return Refusal(node, why, is_cpu_fallback=True)
-    if _has_no_program(node):
-        is_sized_by_data = bool(node.meta.get("unbacked_bindings"))
-        why = "its shape depends on data" if is_sized_by_data else "it has no lowering"
-        return Refusal(node, why, is_cpu_fallback=False)
-    return None
-
-
-def _has_no_program(node: Node) -> bool:
-    """Whether an operator on device tensors has no lowering, whatever its arguments are."""
-    target = node.target
-    return (
-        isinstance(target, torch._ops.OperatorBase)
-        and any(map(nodes.is_on_device, nodes.tensors_of(node)))
-        and nodes.place_of(node) is nodes.Place.EAGER
-        and not nodes.is_transfer(node)
-        and not (isinstance(target, torch._ops.OpOverload) and nodes.has_lowering(target))
-    )
 
 
 def _device_of(members: Any) -> int:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
 
-from torch_trainium.compile import higher_order, nodes
+from torch_trainium.compile import nodes
+from torch_trainium.compile.interpret import Interpreter, OperatorRun
 from torch_trainium.compile.partition import Piece
 from torch_trainium.engines.engine import Signature
-from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, dtypes, windows
+from torch_trainium.lowering import dtypes, windows
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.numbers import NumberArgument
 from torch_trainium.lowering.values import Scalar, Value
 from torch_trainium.lowering.windows import Window
-
-aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
@@ -84,14 +81,6 @@ class New:
 Output = New | View | Constant
 
 
-class Array(NamedTuple):
-    """A value of the program; what two nodes both give has one identity."""
-
-    identity: int
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class PieceProgram:
     """What to compile for a piece, and how to run it.
@@ -105,7 +94,8 @@ class PieceProgram:
         results: the tensors it makes or writes.
         outputs: what the piece's outputs are.
         checks: what the program's errors stand for, the first for error 1.
-        arrays_of: of each node, the arrays that it gives, for the cost model.
+        runs: its operators in the order in which they run.
+        leaving: values that are outputs or written to inputs.
 
     """
 
@@ -117,15 +107,8 @@ class PieceProgram:
     results: tuple[Result, ...]
     outputs: tuple[Output, ...]
     checks: tuple[tuple[type[Exception], str], ...]
-    arrays_of: Mapping[Node, list[Array]]
-
-
-class NodeRefusedError(LoweringError):
-    """A node that is in no program; `node` says which."""
-
-    def __init__(self, node: Node, reason: Exception) -> None:
-        super().__init__(f"{node.target}: {reason}")
-        self.node = node
+    runs: tuple[OperatorRun, ...]
+    leaving: tuple[Value, ...]
 
 
 def lower(
@@ -166,6 +149,7 @@ class _Writer:
 
     def __init__(self, x: Builder, piece: Piece, inputs: Sequence[Input]) -> None:
         self.x = x
+        self.interpreter = Interpreter(x)
         self.piece = piece
         self.inputs = inputs
         self.position = {node: i for i, node in enumerate(piece.inputs)}
@@ -190,7 +174,7 @@ class _Writer:
     def write_node(self, node: Node) -> None:
         """Compute a node; what it writes to an input is seen by those after it."""
         if not nodes.is_write(node):
-            self.env[node] = _value_of(self.x, node, self.env)
+            self.env[node] = self.interpreter.value_of(node, self.env)
             return
         target, source = node.args[:2]
         assert isinstance(target, Node) and isinstance(source, Node)
@@ -224,7 +208,7 @@ class _Writer:
     def views_to(self, node: Node) -> list[Node]:
         """The views that lead to an output from a tensor whose memory it may be; [] if none do."""
         views: list[Node] = []
-        while nodes.is_view(node):
+        while nodes.is_view(node) and not nodes.changes_dtype(node):
             views.insert(0, node)
             source = node.args[0]
             assert isinstance(source, Node)
@@ -290,76 +274,9 @@ class _Writer:
             tuple(result for result, _ in self.results),
             tuple(outputs),
             tuple(x.checks),
-            {node: _arrays(value) for node, value in self.env.items()},
+            tuple(self.interpreter.runs),
+            tuple(value for _, value in self.results),
         )
-
-
-def _value_of(x: Builder, node: Node, env: dict[Node, Any]) -> Any:
-    """What a node gives; numbers of shapes are Python's."""
-    args, kwargs = map_arg((node.args, node.kwargs), lambda source: env[source])
-    args, kwargs = _plain(args), _plain(kwargs)
-    target = node.target
-    try:
-        if target in nodes.SHAPE_QUERIES:
-            return _shape_query(target, *args)
-        if target in higher_order.LOWERINGS:
-            return higher_order.LOWERINGS[target](x, *args, **kwargs)
-        if not isinstance(target, torch._ops.OpOverload):
-            return target(*args, **kwargs)  # type: ignore[operator]
-        given = dispatch.lower_call(x, target, tuple(args), kwargs)
-        _agree(node, given)
-        return given
-    except (
-        LoweringError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-        RecursionError,
-        IndexError,
-        x.ir.MLIRError,
-    ) as error:
-        raise NodeRefusedError(node, error) from error
-
-
-def _plain(argument: Any) -> Any:
-    """Arguments as operators get them: lists, and no device, which values do not have."""
-    if isinstance(argument, dict):
-        return {name: _plain(value) for name, value in argument.items()}
-    if isinstance(argument, (list, tuple)):
-        return [_plain(item) for item in argument]
-    return torch.device("cpu") if isinstance(argument, torch.device) else argument
-
-
-def _shape_query(target: Any, value: Any, *dims: int) -> Any:
-    if target is aten.sym_size.int:
-        return value.shape[dims[0]]
-    if target is aten.sym_size.default:
-        return list(value.shape)
-    if target is aten.sym_numel.default:
-        return value.size
-    raise LoweringError("a program has no strides and offsets to ask for")
-
-
-def _agree(node: Node, given: Any) -> None:
-    """A lowering with another dtype or shape than PyTorch's is wrong, whatever it computes."""
-    expected = node.meta.get("val")
-    pairs = zip(
-        given if isinstance(given, (list, tuple)) else [given],
-        expected if isinstance(expected, (list, tuple)) else [expected],
-        strict=False,
-    )
-    for value, fake in pairs:
-        if not isinstance(value, Value) or not isinstance(fake, torch.Tensor):
-            continue
-        same = len(value.shape) == fake.dim() and all(
-            not isinstance(size, int) or size == length
-            for size, length in zip(fake.shape, value.shape, strict=True)
-        )
-        if value.dtype is not fake.dtype or not same:
-            raise LoweringError(
-                f"the lowering gives {value.dtype} {list(value.shape)}, and PyTorch "
-                f"{fake.dtype} {list(fake.shape)}"
-            )
 
 
 def _placed(value: Value, strides: tuple[int, ...] | None) -> Window:
@@ -382,11 +299,3 @@ def _kind(dtype: torch.dtype) -> type:
     if dtype.is_complex:
         return complex
     return float if dtype.is_floating_point else int
-
-
-def _arrays(value: Any) -> list[Array]:
-    return [
-        Array(id(leaf), leaf.dtype, leaf.shape)
-        for leaf in tree_leaves(value)
-        if isinstance(leaf, Value)
-    ]

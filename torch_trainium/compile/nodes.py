@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 from torch._prims.rng_prims import run_and_save_rng_state
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from torch_trainium.compile import higher_order
+from torch_trainium.compile import graph_forms, higher_order
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, dtypes, registry
+from torch_trainium.neuron.observe import is_internal
 
 DEVICE_TYPE = "neuron"
 aten = torch.ops.aten
@@ -29,6 +30,8 @@ SHAPE_QUERIES = (
     aten.sym_numel.default,
     aten.sym_storage_offset.default,
 )
+# Where an input's metadata has what the user calls it.
+SOURCE_NAME = "source_name"
 # What moves data between host and device, which is no program's work.
 TRANSFERS = (aten._to_copy.default, aten.copy_.default)
 
@@ -50,7 +53,8 @@ def place_of(node: Node) -> Place:
     """
     target = node.target
     if target in higher_order.LOWERINGS:
-        return Place.PROGRAM
+        given = list(tensors_of(node))
+        return Place.PROGRAM if not given or any(map(is_on_device, given)) else Place.EAGER
     if not isinstance(target, torch._ops.OpOverload):
         is_python = callable(target) and not isinstance(target, torch._ops.OperatorBase)
         return Place.ANYWHERE if is_python else Place.EAGER
@@ -74,10 +78,24 @@ def dtype_refusal(node: Node) -> str:
 
 def has_lowering(target: Any) -> bool:
     """Whether an operator can be expressed as a program at all."""
+    if target in graph_forms.LOWERINGS:
+        return True
     try:
         return dispatch.functional_form(target) is None and dispatch.origin(target) != ""
     except LoweringError:
         return False
+
+
+def source_name(node: Node) -> str:
+    """What the user calls an input of the graph, or the graph where that is not known."""
+    return str(node.meta.get(SOURCE_NAME, f"argument {node.name}"))
+
+
+def is_host_number(node: Node) -> bool:
+    """Whether a node's results are zero-dim CPU tensors, which a program can compute as well."""
+    given = list(tensors_of(node))
+    are_numbers = all(tensor.device.type == "cpu" and not tensor.dim() for tensor in given)
+    return bool(given) and are_numbers and has_lowering(node.target)
 
 
 def is_random(node: Node) -> bool:
@@ -97,9 +115,22 @@ def is_view(node: Node) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.is_view
 
 
+def changes_dtype(node: Node) -> bool:
+    """Whether a view sees its memory in another dtype, as `view_as_real` does."""
+    return len(dtypes_of(node)) > 1
+
+
 def is_write(node: Node) -> bool:
     """Whether a node writes into an input of the graph."""
     return node.target is aten.copy_.default
+
+
+def attribute(module: GraphModule, path: str) -> Any:
+    """What a `get_attr` node with this target is."""
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def tensors_of(node: Node) -> Iterator[torch.Tensor]:
@@ -131,7 +162,8 @@ def user_frame(node: Node) -> tuple[str, int, str] | None:
     frames = list(_FRAME.finditer(node.stack_trace or ""))
     if not frames:
         return None
-    found = frames[-1]
+    of_user = [frame for frame in frames if not is_internal(frame["file"])]
+    found = (of_user or frames)[-1]
     return found["file"], int(found["line"]), found["function"].strip()
 
 

@@ -52,7 +52,7 @@ def plan(module: GraphModule, pieces: Sequence[Piece]) -> Plan:
     first_constant = len(slots)
     for node in graph.find_nodes(op="get_attr", sort=True):
         slots[node] = first_constant + len(constants)
-        constants.append(_attribute(module, str(node.target)))
+        constants.append(nodes.attribute(module, str(node.target)))
     results: list[Node | int] = []
     returned = graph.output_node().args[0]
     for result in returned if isinstance(returned, (list, tuple)) else (returned,):
@@ -82,10 +82,3 @@ def plan(module: GraphModule, pieces: Sequence[Piece]) -> Plan:
     return Plan(
         tuple(constants), steps, tuple(slots[r] if isinstance(r, Node) else r for r in results)
     )
-
-
-def _attribute(module: GraphModule, path: str) -> Any:
-    value: Any = module
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value

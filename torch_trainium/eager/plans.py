@@ -17,8 +17,9 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from torch_trainium.engines.engine import Buffer, Signature
 from torch_trainium.lowering import dtypes, registry
+from torch_trainium.lowering.call import Call
 from torch_trainium.lowering.numbers import HOST_FUNCTIONS, RANDOM_WORDS, NumberArgument
-from torch_trainium.lowering.program import Call, Given, OperatorProgram, Result
+from torch_trainium.lowering.program import Given, OperatorProgram, Result
 from torch_trainium.lowering.windows import Window
 
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in dtypes.ELEMENT_TYPES}
@@ -147,7 +148,8 @@ def _return_row(item: Any) -> Any:
 
 def _returned(item: Any) -> Any:
     if isinstance(item, dict):
-        return Given(_of(int, item["number"]))
+        number = item["number"]
+        return Given(number if isinstance(number, bool) else _of(int, number))
     if isinstance(item, list):
         return [_returned(part) for part in item]
     return None if item is None else _of(int, item)

@@ -57,6 +57,25 @@ def max_unpool2d(a: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
     return torch.empty(shape, dtype=a.dtype, device=a.device, memory_format=memory_format)
 
 
+def pow_of_number(base: complex, exponent: Tensor) -> Tensor:
+    """Row by row, however the exponents lie."""
+    return exponent.new_empty(exponent.shape, dtype=torch.result_type(base, exponent))
+
+
+def pow_by_number(base: Tensor, exponent: complex) -> Tensor:
+    """A boolean to the power of a boolean is one."""
+    if base.dtype is torch.bool and isinstance(exponent, bool):
+        return torch.empty_like(base)
+    result: Tensor = aten.pow.Tensor_Scalar(base, exponent)
+    return result
+
+
+def foreach_pow(bases: list[Tensor], exponents: list[complex] | complex) -> list[Tensor]:
+    """Each by its number, or all by one."""
+    each = exponents if isinstance(exponents, list) else [exponents] * len(bases)
+    return [pow_by_number(base, exponent) for base, exponent in zip(bases, each, strict=True)]
+
+
 def nonzero_static(a: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Row by row, as the CPU leaves it."""
     return a.new_empty([size, a.dim()], dtype=torch.int64)
@@ -77,7 +96,9 @@ def _with_statistics(overload: Any) -> Callable[..., Any]:
 
     def shapes(*args: Any) -> tuple[Tensor, ...]:
         named = dict(zip(names, args, strict=True))
-        results = list(overload(*args))
+        # The functional form does not take what `native_batch_norm` and its `out=` may lack.
+        lacks_statistics = "running_mean" in named and named["running_mean"] is None
+        results = list((aten.native_batch_norm.default if lacks_statistics else overload)(*args))
         parameters = [named.get(n) for n in ("weight", "bias", "running_mean", "running_var")]
         dtype = statistics_dtype(args[0], *parameters)
         is_kept = named.get("training", overload is not _INFERENCE)
@@ -103,5 +124,9 @@ TABLE: dict[str, Callable[..., Any]] = {
     "aten::linalg_lstsq": lstsq,
     "aten::max_unpool2d": max_unpool2d,
     "aten::nonzero_static": nonzero_static,
+    "aten::pow.Scalar": pow_of_number,
+    "aten::pow.Tensor_Scalar": pow_by_number,
+    "aten::_foreach_pow.Scalar": foreach_pow,
+    "aten::_foreach_pow.ScalarList": foreach_pow,
     **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
 }
