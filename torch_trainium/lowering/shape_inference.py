@@ -161,8 +161,7 @@ def _call(
         positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
         named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
         name = registry.qualified_name(overload)
-        if name in refusals.TABLE:
-            refusals.TABLE[name](*positional, **named)
+        refusals.expect_taken(overload, positional, named)
         return shape_functions.TABLE.get(name, overload)(*positional, **named)
 
 
