@@ -17,6 +17,7 @@ LINK_FLAGS = ["-fopenmp"]
 
 COSTS = "torch_trainium.hardware._costs"
 XLA_BUFFERS = "torch_trainium.engines._xla_buffers"
+TORCH_KERNELS = "torch_trainium.engines._torch_kernels"
 
 SOURCES = [
     "csrc/aten/attention.cpp",
@@ -128,6 +129,13 @@ XLA_SOURCES = [
     "csrc/bindings_xla/store.cpp",
 ]
 
+# PyTorch's kernels for XLA's programs: needs the headers of both.
+TORCH_KERNELS_SOURCES = [
+    "csrc/bindings_kernels/dot.cpp",
+    "csrc/bindings_kernels/kernel_call.cpp",
+    "csrc/bindings_kernels/module.cpp",
+]
+
 # The table that each script of csrc/codegen writes.
 GENERATED = {
     "operator_classes.py": "operator_classes.inc",
@@ -197,7 +205,7 @@ class IncrementalBuild(BuildExtension):
     def build_extension(self, ext: Extension) -> None:
         """Build one extension, its objects apart from those of the others."""
         shared = self.build_temp
-        if ext.name in (COSTS, XLA_BUFFERS):
+        if ext.name in (COSTS, XLA_BUFFERS, TORCH_KERNELS):
             self.build_temp = str(Path(shared) / ext.name.rpartition("_")[2])
         super().build_extension(ext)
         self.build_temp = shared
@@ -207,6 +215,7 @@ if __name__ == "__main__":
     # -g1: function names and lines in the stack of a crash.
     flags = ["-O2", "-g1", built_for(torch_minor(torch.__version__))]
     flags += compile_flags(Path(include_paths()[0]))
+    jaxlib_include = str(Path(jaxlib.__file__).parent / "include")
     setup(
         ext_modules=[
             CppExtension(
@@ -224,9 +233,15 @@ if __name__ == "__main__":
             Extension(
                 XLA_BUFFERS,
                 XLA_SOURCES,
-                include_dirs=[str(ROOT / "csrc"), str(Path(jaxlib.__file__).parent / "include")],
+                include_dirs=[str(ROOT / "csrc"), jaxlib_include],
                 extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
                 language="c++",
+            ),
+            CppExtension(
+                TORCH_KERNELS,
+                TORCH_KERNELS_SOURCES,
+                extra_compile_args=[*flags, "-isystem", jaxlib_include],
+                extra_link_args=LINK_FLAGS,
             ),
         ],
         cmdclass={"build_ext": IncrementalBuild},
