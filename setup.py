@@ -131,9 +131,13 @@ XLA_SOURCES = [
 
 # PyTorch's kernels for XLA's programs: needs the headers of both.
 TORCH_KERNELS_SOURCES = [
+    "csrc/bindings_kernels/convolution.cpp",
     "csrc/bindings_kernels/dot.cpp",
     "csrc/bindings_kernels/kernel_call.cpp",
     "csrc/bindings_kernels/module.cpp",
+    "csrc/bindings_kernels/parallel.cpp",
+    "csrc/bindings_kernels/scan.cpp",
+    "csrc/bindings_kernels/top_k.cpp",
 ]
 
 # The table that each script of csrc/codegen writes.

@@ -1,3 +1,4 @@
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 
@@ -20,10 +21,30 @@ struct Geometry {
   int64_t groups;
 };
 
-at::Tensor convolve(const at::Tensor& image, const at::Tensor& kernel, const Geometry& g,
-                    int64_t groups) {
-  return at::convolution(image, kernel, {}, ints(g.stride), ints(g.padding), ints(g.dilation),
-                         /*transposed=*/false, std::vector<int64_t>(g.stride.size()), groups);
+bool is_one_everywhere(ffi::Span<const int64_t> numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 1; });
+}
+
+// Whether each pixel of the result depends on one of the image.
+bool is_pointwise(const at::Tensor& image, const at::Tensor& kernel, const at::Tensor& result,
+                  const Geometry& g) {
+  return g.groups == 1 && is_one_everywhere(g.stride) &&
+         kernel.numel() == kernel.size(0) * kernel.size(1) &&
+         image.sizes().slice(2) == result.sizes().slice(2) && image.is_contiguous() &&
+         kernel.is_contiguous();
+}
+
+void convolve(const at::Tensor& image, const at::Tensor& kernel, const at::Tensor& result,
+              const Geometry& g) {
+  if (is_pointwise(image, kernel, result, g)) {
+    at::Tensor pixels = result.flatten(2);
+    const at::Tensor matrix = kernel.flatten(1);
+    at::bmm_out(pixels, matrix.expand({image.size(0), -1, -1}), image.flatten(2));
+    return;
+  }
+  result.copy_(at::convolution(image, kernel, {}, ints(g.stride), ints(g.padding), ints(g.dilation),
+                               /*transposed=*/false, std::vector<int64_t>(g.stride.size()),
+                               g.groups));
 }
 
 // One of the gradients of `convolve`. Of what is differentiated only the shape counts.
@@ -32,10 +53,10 @@ at::Tensor gradient(const at::Tensor& cotangent, const at::Tensor& image, const 
                     const Geometry& g) {
   std::array<bool, 3> mask{};
   mask[of] = true;
-  return std::get<of>(at::convolution_backward(
-      cotangent, image, kernel, at::OptionalIntArrayRef(), ints(g.stride), ints(g.padding),
-      ints(g.dilation), /*transposed=*/false, std::vector<int64_t>(g.stride.size()), g.groups,
-      mask));
+  return std::get<of>(
+      at::convolution_backward(cotangent, image, kernel, at::OptionalIntArrayRef(), ints(g.stride),
+                               ints(g.padding), ints(g.dilation), /*transposed=*/false,
+                               std::vector<int64_t>(g.stride.size()), g.groups, mask));
 }
 
 // A range of a dimension, one of `count` of about the same length.
@@ -61,9 +82,9 @@ void forward(ffi::ThreadPool& pool, const at::Tensor& image, const at::Tensor& k
   run_parts(pool, parts, [&](int64_t i) {
     const Range range(length, i, parts);
     if (by_outputs) {
-      range.of(result, 1).copy_(convolve(image, range.of(kernel, 0), g, 1));
+      convolve(image, range.of(kernel, 0), range.of(result, 1), g);
     } else {
-      range.of(result, 0).copy_(convolve(range.of(image, 0), kernel, g, g.groups));
+      convolve(range.of(image, 0), kernel, range.of(result, 0), g);
     }
   });
 }

@@ -30,8 +30,8 @@ struct Product {
   }
 };
 
-// Appends the product as products of matrices, or batches of them, of at most `most` multiplications
-// where rows allow.
+// Appends the product as products of matrices, or batches of them, of at most `most`
+// multiplications where rows allow.
 void split(const Product& whole, int64_t most, std::vector<Product>& parts) {
   const auto [a, b, result] = whole;
   const int64_t length = a.size(0);

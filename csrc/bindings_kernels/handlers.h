@@ -11,4 +11,11 @@ void* convolution_handler();
 void* convolution_input_gradient_handler();
 void* convolution_kernel_gradient_handler();
 
+// Running sums and products.
+void* cumulative_sum_handler();
+void* cumulative_product_handler();
+
+// The largest elements of each row, in order.
+void* top_k_handler();
+
 }  // namespace torch_trainium::kernels

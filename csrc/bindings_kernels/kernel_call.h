@@ -1,8 +1,8 @@
 // What XLA's custom calls need to run kernels of PyTorch on XLA's buffers.
 #pragma once
 
-#include <ATen/record_function.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstdint>
@@ -53,7 +53,6 @@ ffi::Error run(const char* operation, const Kernel& kernel) {
 }  // namespace torch_trainium::kernels
 
 XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(
-    torch_trainium::kernels::Window,
-    xla::ffi::StructMember<xla::ffi::Span<const int64_t>>("sizes"),
+    torch_trainium::kernels::Window, xla::ffi::StructMember<xla::ffi::Span<const int64_t>>("sizes"),
     xla::ffi::StructMember<xla::ffi::Span<const int64_t>>("strides"),
     xla::ffi::StructMember<int64_t>("offset"));

@@ -16,6 +16,9 @@ constexpr Row kHandlers[] = {
     {"torch_trainium.kernel.convolution", convolution_handler},
     {"torch_trainium.kernel.convolution_input_gradient", convolution_input_gradient_handler},
     {"torch_trainium.kernel.convolution_kernel_gradient", convolution_kernel_gradient_handler},
+    {"torch_trainium.kernel.cumulative_sum", cumulative_sum_handler},
+    {"torch_trainium.kernel.cumulative_product", cumulative_product_handler},
+    {"torch_trainium.kernel.top_k", top_k_handler},
 };
 
 // handlers() -> {name of the custom call: capsule}

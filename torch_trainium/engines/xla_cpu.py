@@ -273,12 +273,12 @@ def _prepared(module: bytes, signature: Signature, with_rewrites: bool) -> bytes
     from jaxlib.mlir.dialects import func
 
     from torch_trainium.engines import mlir
-    from torch_trainium.engines.rewrites import table
+    from torch_trainium.engines.rewrites.table import rewrite
 
     with mlir.context(), ir.Location.unknown():
         parsed = ir.Module.parse(module)
         if with_rewrites:
-            table.rewrite(parsed)
+            rewrite(parsed)
         main: Any = next(iter(parsed.body))
         stores = len(signature.outputs) + signature.has_error
         table = ir.RankedTensorType.get([stores], ir.IntegerType.get_unsigned(64))

@@ -3,9 +3,12 @@
 For speed on the emulated device alone: lowerings do not know of them, and neither does what a
 program is said to cost.
 
-table     which operations, and the rewriting of a module
-strided   transposed arrays without a copy
-dot       products of matrices
+table         which operations, and the rewriting of a module
+strided       transposed arrays without a copy
+dot           products of matrices
+convolution   convolutions and their gradients
+scan          running sums and products
+top_k         sorting
 """
 
 import hashlib

@@ -11,13 +11,14 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from torch_trainium.engines import mlir
-from torch_trainium.engines.rewrites.rounding import replace, rounded
 from torch_trainium.engines.rewrites.strided import Strided, element_of, shape_of, view_of
 
-# Kernels compute in the result's type: float32 where operands are narrower.
-ELEMENTS = ("f32", "f64", "bf16", "f16")
+# All in float32: PyTorch 2.13 computes some convolutions of bfloat16 wrongly on CPUs with AMX, such
+# as one of 8 channels by a kernel of 8x8 with a stride of 8.
+ELEMENTS = ("f32", "bf16", "f16")
 # Below, XLA's own loops take no more time than a call.
-MIN_PRODUCTS = 1 << 16
+MIN_PRODUCTS = 1 << 19
+MIN_PRODUCTS_OF_GROUPS = 1 << 16
 # Where a batch, features and spatial dimensions lie in the image, outputs and inputs in the kernel.
 PLAIN = "[b, f, {s}]x[o, i, {s}]->[b, f, {s}]"
 OVER_BATCH = "[f, b, {s}]x[i, o, {s}]->[f, b, {s}]"
@@ -28,7 +29,8 @@ class Call:
     """A kernel, its operands, and how a convolution's kernel moves over its image.
 
     Attributes:
-        image, kernel, moved: spatial sizes: of the image, the kernel, and what these give.
+        image, moved: spatial sizes of the image, and of what the kernel makes of it.
+        kernel: (outputs, inputs of a group, spatial sizes...).
 
     """
 
@@ -36,8 +38,8 @@ class Call:
     a: Strided
     b: Strided
     image: tuple[int, ...]
-    kernel: tuple[int, ...]
     moved: tuple[int, ...]
+    kernel: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -46,9 +48,15 @@ class Call:
     @property
     def is_possible(self) -> bool:
         """Whether PyTorch has this geometry."""
-        rows = zip(self.image, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        kernel = self.kernel[2:]
+        rows = zip(self.image, kernel, self.stride, self.padding, self.dilation, strict=True)
         lengths = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in rows)
         return min(self.padding) >= 0 and lengths == self.moved
+
+    @property
+    def products(self) -> int:
+        """How many multiplications, with those of zeros around the image."""
+        return self.a.sizes[0] * prod(self.kernel) * prod(self.moved)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -65,35 +73,31 @@ class Call:
 
 
 def rewrite(operation: Any) -> bool:
-    """Replace a `convolution`, with its rounding where that is all that is done with it."""
-    product, element = operation.results[0], element_of(operation.operands[0])
-    if element not in ELEMENTS or _products(operation) < MIN_PRODUCTS:
+    """Replace a `convolution` that accumulates in float32."""
+    (result,) = operation.results
+    if element_of(operation.operands[0]) not in ELEMENTS or element_of(result) != "f32":
         return False
     call = _call(operation)
     if call is None or not call.is_possible:
         return False
-    result = rounded(product, element) or product
+    if call.products < (MIN_PRODUCTS if call.groups == 1 else MIN_PRODUCTS_OF_GROUPS):
+        return False
     (value,) = mlir.custom_call(
         f"torch_trainium.kernel.{call.target}",
         [call.a.source, call.b.source],
         [result.type],
         call.attributes,
     )
-    replace(operation, result, value)
+    result.replace_all_uses_with(value)
+    operation.erase()
     return True
-
-
-def _products(operation: Any) -> int:
-    """About how many multiplications; as many as there are for the gradients."""
-    a, b, result = (shape_of(v) for v in (*operation.operands, *operation.results))
-    return min(prod(a) * prod(b[2:]), prod(result) * prod(a[2:])) * result[1]
 
 
 def _call(operation: Any) -> Call | None:
     """The kernel that computes the same; None where there is none."""
     a, b = operation.operands
     result = operation.results[0]
-    image, kernel, moved = (shape_of(v)[2:] for v in (a, b, result))
+    image, kernel, moved = shape_of(a)[2:], shape_of(b), shape_of(result)[2:]
     spatial = len(image)
     stride = _numbers(operation.window_strides, spatial, 1)
     spacing = _numbers(operation.lhs_dilation, spatial, 1)
@@ -106,37 +110,44 @@ def _call(operation: Any) -> Call | None:
     dimensions = str(operation.dimension_numbers)
     if dimensions == _dimensions(OVER_BATCH, spatial) and groups == max(spacing) == 1:
         target = "convolution_kernel_gradient"
-        a, b = view_of(a), view_of(b)
-        return Call(target, a, b, image, moved, kernel, dilation, low, stride, batch_groups)
+        a, b, of = view_of(a), view_of(b), shape_of(result)
+        return Call(target, a, b, image, kernel[2:], of, dilation, low, stride, batch_groups)
     if dimensions != _dimensions(PLAIN, spatial) or batch_groups != 1:
         return None
     if max(spacing) == 1:
         a, b = view_of(a), view_of(b)
-        return Call("convolution", a, b, image, kernel, moved, stride, low, dilation, groups)
+        return Call("convolution", a, b, image, moved, kernel, stride, low, dilation, groups)
     turned = _turned(b, groups)
     if turned is None or max(stride) > 1:
         return None
-    reach = (d * (k - 1) for d, k in zip(dilation, kernel, strict=True))
+    reach = (d * (k - 1) for d, k in zip(dilation, kernel[2:], strict=True))
     padding = tuple(r - p for r, p in zip(reach, low, strict=True))
     target = "convolution_input_gradient"
-    return Call(target, view_of(a), turned, moved, kernel, image, spacing, padding, dilation, groups)
+    a, of = view_of(a), turned.sizes
+    return Call(target, a, turned, moved, image, of, spacing, padding, dilation, groups)
 
 
 def _turned(kernel: Any, groups: int) -> Strided | None:
     """The kernel whose adjoint a reversed one is: (outputs, inputs of a group, ...)."""
-    operation = kernel.owner
+    owner = kernel.owner
     spatial = list(range(2, len(shape_of(kernel))))
-    if not isinstance(operation, ir.OpView) or operation.name != "stablehlo.reverse":
+    if not isinstance(owner, ir.OpView) or owner.name != "stablehlo.reverse":
         return None
+    operation: Any = owner
     if list(operation.dimensions) != spatial:
         return None
-    inputs, outputs, *sizes = shape_of(kernel)
-    apart = view_of(operation.operands[0]).reshape([groups, inputs // groups, outputs, *sizes])
-    if apart is None:
-        return None
-    return apart.permute([0, 2, 1, *(d + 1 for d in spatial)]).reshape(
-        [groups * outputs, inputs // groups, *sizes]
-    )
+    outputs, inputs, *sizes = shape_of(kernel)
+    value = operation.operands[0]
+    if groups > 1:
+        apart = _reshape(value, [groups, outputs // groups, inputs, *sizes])
+        exchanged = stablehlo.transpose(apart, [0, 2, 1, *(d + 1 for d in spatial)])
+        return view_of(_reshape(exchanged, [groups * inputs, outputs // groups, *sizes]))
+    return view_of(value).permute([1, 0, *spatial])
+
+
+def _reshape(value: Any, sizes: Sequence[int]) -> Any:
+    type_ = ir.RankedTensorType.get(sizes, ir.RankedTensorType(value.type).element_type)
+    return stablehlo.reshape(type_, value)
 
 
 def _dimensions(names: str, spatial: int) -> str:
@@ -152,5 +163,6 @@ def _padding(operation: Any, spatial: int) -> list[tuple[int, int]]:
     attribute = operation.padding
     if attribute is None:
         return [(0, 0)] * spatial
-    numbers = list(ir.DenseIntElementsAttr(attribute))
+    elements: Any = ir.DenseIntElementsAttr(attribute)
+    numbers = list(elements)
     return list(zip(numbers[::2], numbers[1::2], strict=True))

@@ -10,12 +10,13 @@ from jaxlib.mlir.dialects import stablehlo
 
 from torch_trainium.engines import mlir
 from torch_trainium.engines.rewrites import strided
-from torch_trainium.engines.rewrites.rounding import replace, rounded
 from torch_trainium.engines.rewrites.strided import Strided, element_of, shape_of
 
 # By element type: below so many products, and for vectors, XLA's own loops take no more time.
 MIN_PRODUCTS = {"f32": 1 << 20, "f64": 1 << 20, "bf16": 1 << 22, "f16": 1 << 22}
 MIN_LENGTH = 4
+# Kernels accumulate these in float32 and round once.
+NARROW = ("bf16", "f16")
 
 
 def rewrite(operation: Any) -> bool:
@@ -31,7 +32,7 @@ def rewrite(operation: Any) -> bool:
         for value, dims in ((a, free_a), (a, contracted_a), (b, free_b))
     )
     element = element_of(a)
-    result = product if element == element_of(product) else rounded(product, element)
+    result = product if element == element_of(product) else _rounded(product, element)
     if result is None or element not in MIN_PRODUCTS:
         return False
     if prod(shape_of(product)) * length < MIN_PRODUCTS[element]:
@@ -48,8 +49,21 @@ def rewrite(operation: Any) -> bool:
         [result.type],
         {"a": left.attribute(), "b": right.attribute(), "result": out.attribute()},
     )
-    replace(operation, result, value)
+    result.replace_all_uses_with(value)
+    if result != product:
+        result.owner.erase()
+    operation.erase()
     return True
+
+
+def _rounded(result: Any, element: str) -> Any:
+    """What a float32 is rounded to, if nothing else is done with it; else None."""
+    uses = [use.owner for use in result.uses]
+    if element not in NARROW or element_of(result) != "f32" or len(uses) != 1:
+        return None
+    if uses[0].name != "stablehlo.convert" or element_of(uses[0].results[0]) != element:
+        return None
+    return uses[0].results[0]
 
 
 def _free(value: Any, batch: Sequence[int], contracted: Sequence[int]) -> list[int]:

@@ -27,7 +27,9 @@ class Strided:
     def reshape(self, sizes: Sequence[int]) -> Strided | None:
         """The same elements in another shape; None where they have no strides there."""
         strides = _strides_in(self, sizes)
-        return strides and replace(self, sizes=tuple(sizes), strides=strides)
+        if strides is None:
+            return None
+        return replace(self, sizes=tuple(sizes), strides=strides)
 
     def attribute(self) -> Any:
         """What a handler reads them by."""
@@ -63,9 +65,10 @@ def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def view_of(value: Any) -> Strided:
     """An array by the earliest one that has its elements."""
-    operation = value.owner
-    if not isinstance(operation, ir.OpView):
+    owner = value.owner
+    if not isinstance(owner, ir.OpView):
         return dense(value)  # an argument
+    operation: Any = owner
     view = None
     if operation.name == "stablehlo.transpose":
         view = view_of(operation.operands[0]).permute(list(operation.permutation))
@@ -73,7 +76,16 @@ def view_of(value: Any) -> Strided:
         view = view_of(operation.operands[0]).reshape(shape_of(value))
     elif operation.name == "stablehlo.broadcast_in_dim":
         view = _broadcast(view_of(operation.operands[0]), operation, shape_of(value))
+    elif operation.name == "stablehlo.slice":
+        view = _slice(view_of(operation.operands[0]), operation, shape_of(value))
     return view or dense(value)
+
+
+def _slice(view: Strided, operation: Any, sizes: tuple[int, ...]) -> Strided:
+    starts, steps = operation.start_indices, operation.strides
+    strides = tuple(stride * step for stride, step in zip(view.strides, steps, strict=True))
+    offset = sum(stride * start for stride, start in zip(view.strides, starts, strict=True))
+    return Strided(view.source, sizes, strides, view.offset + offset)
 
 
 def _broadcast(view: Strided, operation: Any, sizes: tuple[int, ...]) -> Strided:

@@ -7,10 +7,12 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from torch_trainium.engines.rewrites import convolution, dot
+from torch_trainium.engines.rewrites import convolution, dot, scan, top_k
 
 # By operation: replaces one, with the insertion point before it, or says that it does not.
 TABLE: dict[str, Callable[[Any], bool]] = {
+    "chlo.top_k": top_k.rewrite,
+    "stablehlo.concatenate": scan.rewrite,
     "stablehlo.convolution": convolution.rewrite,
     "stablehlo.dot_general": dot.rewrite,
 }
