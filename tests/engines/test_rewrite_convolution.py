@@ -28,7 +28,7 @@ class Case:
     groups: int = 1
     transposed: bool = False
     extra: int = 0
-    of_input: str = FORWARD
+    of_input: str = INPUT
 
     @property
     def geometry(self):
@@ -38,23 +38,27 @@ class Case:
 
 
 CASES = {
-    "pointwise": Case((4, 64, 14, 14), (96, 64, 1, 1)),
-    "one image, pointwise": Case((1, 64, 20, 20), (96, 64, 1, 1)),
+    "pointwise": Case((4, 64, 14, 14), (96, 64, 1, 1), of_input=FORWARD),
+    "one image, pointwise": Case((1, 64, 20, 20), (96, 64, 1, 1), of_input=FORWARD),
     "square": Case((4, 32, 12, 12), (48, 32, 3, 3), padding=1),
     "one image": Case((1, 32, 20, 20), (48, 32, 3, 3), padding=1),
-    "strided": Case((4, 32, 13, 13), (48, 32, 3, 3), stride=2, padding=1, of_input=INPUT),
-    "uneven": Case((4, 32, 14, 14), (48, 32, 3, 3), stride=3, padding=1, of_input=INPUT),
-    "patches": Case((4, 8, 32, 32), (64, 8, 8, 8), stride=8, of_input=INPUT),
+    "strided": Case((4, 32, 13, 13), (48, 32, 3, 3), stride=2, padding=1),
+    "uneven": Case((4, 32, 14, 14), (48, 32, 3, 3), stride=3, padding=1),
+    "patches": Case((4, 8, 32, 32), (64, 8, 8, 8), stride=8),
     "dilated": Case((4, 32, 14, 14), (48, 32, 3, 3), padding=2, dilation=2),
     "groups": Case((4, 32, 14, 14), (64, 8, 3, 3), padding=1, groups=4),
-    "strided groups": Case(
-        (4, 32, 14, 14), (64, 8, 3, 3), stride=2, padding=1, groups=4, of_input=INPUT
-    ),
+    "strided groups": Case((4, 32, 14, 14), (64, 8, 3, 3), stride=2, padding=1, groups=4),
     "depthwise": Case((4, 32, 14, 14), (32, 1, 7, 7), padding=3, groups=32),
     "signal": Case((4, 32, 200), (48, 32, 3), padding=1),
     "volume": Case((2, 8, 8, 8, 8), (16, 8, 3, 3, 3), padding=1),
     "transposed": Case(
-        (4, 48, 9, 9), (48, 32, 4, 4), stride=2, padding=1, extra=1, transposed=True
+        (4, 48, 9, 9),
+        (48, 32, 4, 4),
+        stride=2,
+        padding=1,
+        extra=1,
+        transposed=True,
+        of_input=FORWARD,
     ),
 }
 

@@ -105,7 +105,7 @@ def _call(operation: Any) -> Call | None:
     low = tuple(pair[0] for pair in _padding(operation, spatial))
     groups = operation.feature_group_count.value
     batch_groups = operation.batch_group_count.value
-    if any(_numbers(operation.window_reversal, spatial, 0)):
+    if spatial == 0 or any(_numbers(operation.window_reversal, spatial, 0)):
         return None
     dimensions = str(operation.dimension_numbers)
     if dimensions == _dimensions(OVER_BATCH, spatial) and groups == max(spacing) == 1:
@@ -114,17 +114,17 @@ def _call(operation: Any) -> Call | None:
         return Call(target, a, b, image, kernel[2:], of, dilation, low, stride, batch_groups)
     if dimensions != _dimensions(PLAIN, spatial) or batch_groups != 1:
         return None
-    if max(spacing) == 1:
-        a, b = view_of(a), view_of(b)
-        return Call("convolution", a, b, image, moved, kernel, stride, low, dilation, groups)
     turned = _turned(b, groups)
-    if turned is None or max(stride) > 1:
+    if turned is not None and max(stride) == 1 and max(*spacing, *kernel[2:]) > 1:
+        reach = (d * (k - 1) for d, k in zip(dilation, kernel[2:], strict=True))
+        padding = tuple(r - p for r, p in zip(reach, low, strict=True))
+        target = "convolution_input_gradient"
+        a, of = view_of(a), turned.sizes
+        return Call(target, a, turned, moved, image, of, spacing, padding, dilation, groups)
+    if max(spacing) > 1:
         return None
-    reach = (d * (k - 1) for d, k in zip(dilation, kernel[2:], strict=True))
-    padding = tuple(r - p for r, p in zip(reach, low, strict=True))
-    target = "convolution_input_gradient"
-    a, of = view_of(a), turned.sizes
-    return Call(target, a, turned, moved, image, of, spacing, padding, dilation, groups)
+    a, b = view_of(a), view_of(b)
+    return Call("convolution", a, b, image, moved, kernel, stride, low, dilation, groups)
 
 
 def _turned(kernel: Any, groups: int) -> Strided | None:
