@@ -18,7 +18,7 @@ CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
 GENERATORS := $(wildcard csrc/codegen/*.py) torch_trainium/hardware/data/operator_classes.toml
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup browser demo test test-hf stress conformance conformance-lowering accuracy calibrate lint format headers-2.14 clean
+.PHONY: help setup browser demo test test-hf stress conformance conformance-compile conformance-lowering accuracy calibrate lint format headers-2.14 clean
 
 help:
 	@echo 'make setup         create .venv with everything installed and the extension built'
@@ -30,6 +30,7 @@ help:
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
 	@echo 'make calibrate     fits the free constants of the cost model to the measurements'
 	@echo 'make accuracy      predicted against published times; writes docs/accuracy.md; MEASURED=rows.csv'
+	@echo 'make conformance-compile   the same cases as graphs of torch.compile'
 	@echo 'make conformance-lowering  operators and their gradients as compiled programs; writes docs/lowering_conformance.md'
 	@echo 'make lint          ruff, mypy --strict, clang-format'
 	@echo 'make format        let ruff and clang-format rewrite the sources'
@@ -103,9 +104,14 @@ accuracy: setup
 	@$(call say,Predicting every published measurement)
 	TORCH_TRAINIUM_ENABLE=0 $(PY) -m accuracy.report $(if $(MEASURED),--measured $(MEASURED)) $(if $(OUTPUT),--output $(OUTPUT))
 
+conformance-compile: setup
+	@$(call say,Running every operator under torch.compile)
+	$(PY) -m tests.compile.conformance --jobs 2
+
 conformance-lowering: setup
 	@$(call say,Running every operator as a compiled program)
 	$(PY) -m tests.lowering.conformance --jobs 2 --write
+	$(PY) -m tests.lowering.touched --jobs 2 --write-table
 	$(PY) -m tests.lowering.device_operators --write-table
 	$(PY) -m torch_trainium.lowering --write
 

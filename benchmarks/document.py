@@ -190,10 +190,10 @@ def engine_rewrites(result: dict[str, Any]) -> str:
 
 `python benchmarks/engine_rewrites.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
 {machine["threads"]} threads; the load of the machine was {result["load"]:.1f} before. Programs of
-one operator with [PyTorch's kernels in them](compiled_eager.md#rewrites), the same programs by XLA's
-code alone, and PyTorch on the CPU. The ratios are medians over pairs of neighbouring runs; below 1
-is faster. A program copies its result to the tensor it is for, which PyTorch need not. `calls` is
-how many kernels it has: none where XLA's code takes no more time.
+one operator with [PyTorch's kernels in them](compiled_eager.md#rewrites), the same programs by
+XLA's code alone, and PyTorch on the CPU. The ratios are medians over pairs of neighbouring runs;
+below 1 is faster. A program copies its result to the tensor it is for, which PyTorch need not.
+`calls` is how many kernels it has: none where XLA's code takes no more time.
 
 {markdown_table(header, programs)}
 

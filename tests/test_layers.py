@@ -20,6 +20,7 @@ PYTHON_LAYERS = (
     "engines",
     "lowering",
     "eager",
+    "compile",
     "testing",
     "compat",
     "_patches",

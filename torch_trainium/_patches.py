@@ -4,21 +4,27 @@ Each row is an upstream defect on external devices that no extension point reach
 applies to the PyTorch minors it was verified on; on others the original stays.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
 import torch
 from torch.overrides import has_torch_function_unary
 
+from torch_trainium.compile.after_import import after_import
+
 VERIFIED_ON = ((2, 13), (2, 14))
 
 
 @dataclass(frozen=True)
 class Patch:
-    """One replaced function: where it lives, why, and the function made from the original."""
+    """One replaced function: where it lives, why, and the function made from the original.
+
+    Modules that `import torch` leaves out are patched once the program imports them.
+    """
 
     owner: str
     name: str
@@ -59,6 +65,15 @@ def _tensor_str(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, indent)
 
     return tensor_str
+
+
+def _validate_device(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def validate_device(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+        if query.device.type != "neuron":
+            original(query, key, value)
+
+    return validate_device
 
 
 def _comm(name: str) -> Patch:
@@ -119,6 +134,12 @@ PATCHES = (
         "their largest digits in float64, by a list of names",
         _tensor_str,
     ),
+    Patch(
+        "torch.nn.attention.flex_attention",
+        "_validate_device",
+        "it knows the devices that may use flex_attention by a list of names",
+        _validate_device,
+    ),
     *map(_comm, COMM_FUNCTIONS),
 )
 
@@ -129,12 +150,22 @@ def apply() -> None:
     if (int(major), int(minor)) not in VERIFIED_ON:
         return
     for patch in PATCHES:
-        owner = _resolve(patch.owner)
-        setattr(owner, patch.name, patch.replace(getattr(owner, patch.name)))
+        if _module_of(patch.owner) in sys.modules:
+            _install(patch)
+    late = {_module_of(p.owner): p for p in PATCHES if _module_of(p.owner) not in sys.modules}
+    after_import({module: partial(_install, patch) for module, patch in late.items()})
+
+
+def _install(patch: Patch) -> None:
+    owner = _resolve(patch.owner)
+    setattr(owner, patch.name, patch.replace(getattr(owner, patch.name)))
+
+
+def _module_of(path: str) -> str:
+    module, _, attribute = path.rpartition(".")
+    return module if attribute[0].isupper() else path
 
 
 def _resolve(path: str) -> Any:
-    module, _, attribute = path.rpartition(".")
-    if attribute[0].isupper():
-        return getattr(import_module(module), attribute)
-    return import_module(path)
+    module = import_module(_module_of(path))
+    return module if module.__name__ == path else getattr(module, path.rpartition(".")[2])

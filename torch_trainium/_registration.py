@@ -39,6 +39,7 @@ def register() -> None:
         )
     _load_extension()
     from torch_trainium import _patches, neuron
+    from torch_trainium.compile import registration
 
     backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
     torch._register_device_module(DEVICE_TYPE, neuron)  # type: ignore[no-untyped-call]
@@ -50,6 +51,7 @@ def register() -> None:
     torch.autograd.set_multithreading_enabled(False)
     neuron.sharing.register_reducer()
     _configure()
+    registration.register()
     neuron.observe._start_op_log_if_asked()
     neuron.stream_sanitizer._start_if_asked()
 

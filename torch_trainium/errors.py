@@ -45,9 +45,29 @@ class LoweringError(TrainiumError, NotImplementedError):
     """An operator, or a use of it, that cannot be expressed as a program of the device."""
 
 
+class GraphCompileError(TrainiumError, RuntimeError):
+    """A graph of torch.compile that cannot be compiled; the message names operator and line."""
+
+
+class RecompileWarning(UserWarning):
+    """A graph is compiled again and again, for shapes that go on changing."""
+
+
+class InputCopyWarning(UserWarning):
+    """A compiled graph copies a CPU tensor to the device each time that it runs."""
+
+
 class FallbackError(LoweringError):
     """An operator would run on the CPU, and the fallback policy is "error"."""
 
 
+class GraphFallbackError(GraphCompileError, FallbackError):
+    """A graph of torch.compile has an operator that would run on the CPU; both of these errors."""
+
+
 class FallbackWarning(UserWarning):
     """An operator runs on the CPU because the device has no program for it."""
+
+
+class GraphCutWarning(UserWarning):
+    """An operator runs by itself between the programs of a graph, on the device."""

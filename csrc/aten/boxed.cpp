@@ -74,9 +74,9 @@ void run_on_host(const Signature& signature, const c10::OperatorHandle& op, Stac
                      : call.alias(tensor);
         });
   }
-  if (const auto dtype = signature.dtype_in(c10::ArrayRef<c10::IValue>(*stack).slice(first))) {
-    call.add_dtype(*dtype);
-  }
+  const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(first);
+  if (const auto dtype = signature.dtype_in(arguments)) call.add_dtype(*dtype);
+  if (const auto* use = signature.use_in(arguments)) call.set_use(*use);
   call.run(
       [&] {
         if (C10_LIKELY(!call.has_composite_operands())) {

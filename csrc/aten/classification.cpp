@@ -86,8 +86,14 @@ class Table {
         const ScalarType dtype = dtype_named(fields[0].substr(1));
         if (fields[native] == "*") missing_ &= ~dtype_bit(dtype);
         reasons_of_missing_[dtype] = fields.back();
+        continue;
+      }
+      const std::vector<std::string_view> words = split(fields[0], ' ');
+      Row& row = rows_[words[0]];
+      if (words.size() == 1) {
+        row.whole = {fields[native], fields.back()};
       } else {
-        rows_[fields[0]] = {fields[native], fields.back()};
+        row.uses.emplace_back(words[1], Verdict{fields[native], fields.back()});
       }
     }
   }
@@ -95,7 +101,15 @@ class Table {
   Classification find(std::string_view name) const {
     const auto row = rows_.find(name);
     if (row == rows_.end()) return {};
-    return {~dtypes_in(row->second.native), std::string(row->second.reason)};
+    const auto& [whole, uses] = row->second;
+    Classification found{~dtypes_in(whole.native), std::string(whole.reason), {}, {}};
+    for (const auto& [use, verdict] : uses) {
+      const std::vector<std::string_view> parts = split(use, '=');
+      found.deciding_argument = parts[0];
+      found.uses.push_back(
+          {std::string(parts[1]), ~dtypes_in(verdict.native), std::string(verdict.reason)});
+    }
+    return found;
   }
 
   Dtypes missing() const { return missing_; }
@@ -106,9 +120,13 @@ class Table {
   }
 
  private:
-  struct Row {
+  struct Verdict {
     std::string_view native;
     std::string_view reason;
+  };
+  struct Row {
+    Verdict whole;
+    std::vector<std::pair<std::string_view, Verdict>> uses;  // "accumulate=True"
   };
 
   std::string text_;  // what the views are of

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace torch_trainium {
 
@@ -19,10 +20,19 @@ constexpr Dtypes dtype_bit(c10::ScalarType dtype) {
   return Dtypes{1} << static_cast<unsigned>(dtype);
 }
 
+// What an argument's value makes of an operator, where the other values may be native.
+struct UseClassification {
+  std::string value;  // "True", "sum"
+  Dtypes fallback;
+  std::string reason;
+};
+
 struct Classification {
-  // Dtypes of the first tensor for which the operator runs on the CPU.
+  // Dtypes of the first tensor for which the operator runs on the CPU, whatever it is used for.
   Dtypes fallback = ~Dtypes{0};
   std::string reason = "it has no lowering that a check has proven";
+  std::string deciding_argument;  // "" where the use of the operator changes nothing
+  std::vector<UseClassification> uses;
 };
 
 // Where the table is, which is read at the first question, and the chip it is read for.

@@ -153,6 +153,7 @@ bool falls_back(const Signature& signature, c10::ArrayRef<c10::IValue> operands,
     });
   }
   if (const auto dtype = signature.dtype_in(arguments)) dtypes.add(*dtype);
+  if (const auto* use = signature.use_in(arguments)) dtypes.set_use(*use);
   return C10_UNLIKELY(dtypes.fall_back(signature.record)) &&
          !dtypes.reason(signature.record).empty();
 }

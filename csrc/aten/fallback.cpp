@@ -85,9 +85,12 @@ std::string CallDtypes::reason(const OperatorRecord& record) const {
     const auto lowest = static_cast<c10::ScalarType>(__builtin_ctzll(missing));
     return reason_of_missing(lowest);
   }
-  if ((first_ & record.fallback_dtypes) == 0) return {};
-  std::string reason = classification_of(record.name).reason;
-  if (!reason.empty()) return reason;
+  const Classification& classification = record.classification;
+  if ((first_ & classification.fallback) == 0) {
+    if (use_ == nullptr || (first_ & use_->fallback) == 0) return {};
+    return "with " + classification.deciding_argument + "=" + use_->value + ", " + use_->reason;
+  }
+  if (!classification.reason.empty()) return classification.reason;
   const auto dtype = static_cast<c10::ScalarType>(__builtin_ctzll(first_));
   return std::string("no check has run a program of it for ") + c10::toString(dtype);
 }

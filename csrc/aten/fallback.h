@@ -49,27 +49,35 @@ void reset_fallback_totals();
 // lowerings can be proven by running them.
 void set_native_means_expressible(bool enabled);
 
-// The dtypes that decide whether a call falls back: of its first tensor on a device, and all that
-// it takes, computes in or returns.
+// What decides whether a call falls back: the dtypes of its first tensor on a device, and of all
+// that it takes, computes in or returns; and what the operator is used for.
 class CallDtypes {
  public:
   void add(c10::ScalarType dtype) { all_ |= dtype_bit(dtype); }
   void add_tensor(const c10::TensorImpl& tensor) {
-    const Dtypes bit = dtype_bit(c10::typeMetaToScalarType(tensor.dtype()));
+    add_tensor(c10::typeMetaToScalarType(tensor.dtype()));
+  }
+  void add_tensor(c10::ScalarType dtype) {
+    const Dtypes bit = dtype_bit(dtype);
     if (first_ == 0) first_ = bit;
     all_ |= bit;
   }
 
+  // Where an argument decides.
+  void set_use(const UseClassification& use) { use_ = &use; }
+
+  // Whether the call may fall back; `reason` says whether it does.
   bool fall_back(const OperatorRecord& record) const {
     return ((first_ & record.fallback_dtypes) | (all_ & record.missing_dtypes)) != 0;
   }
-  // Why, where they do; "" where the user lets expressible mean native.
+  // Why, where it does; "" where it does not, or the user lets expressible mean native.
   std::string reason(const OperatorRecord& record) const;
   bool are_one() const { return (all_ & (all_ - 1)) == 0; }
 
  private:
   Dtypes first_ = 0;
   Dtypes all_ = 0;
+  const UseClassification* use_ = nullptr;
 };
 
 // Raises where the user refuses fallbacks of this operator.

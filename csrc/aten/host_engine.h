@@ -68,6 +68,8 @@ class HostCall final : public timeline::CallSource {
 
   // A dtype that the operator is asked to compute or return, without a tensor that has it yet.
   void add_dtype(c10::ScalarType dtype) { dtypes_.add(dtype); }
+  // What the operator is used for, where that decides.
+  void set_use(const UseClassification& use) { dtypes_.set_use(use); }
   // To be called by the kernel for what it is about to return.
   void add_result(const at::Tensor& result) {
     if (result.defined()) dtypes_.add(result.scalar_type());

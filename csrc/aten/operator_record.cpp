@@ -87,7 +87,11 @@ OperatorRecord& operator_record(std::string_view qualified_name) {
     record->id = operator_id(name);
     record->cost_class = timeline::cost_class_of(name);
     record->work_kind = work_kind(record->cost_class);
-    record->fallback_dtypes = classification_of(name).fallback;
+    record->classification = classification_of(name);
+    record->fallback_dtypes = record->classification.fallback;
+    for (const UseClassification& use : record->classification.uses) {
+      record->fallback_dtypes |= use.fallback;
+    }
     record->missing_dtypes = missing_dtypes();
   }
   return *record;

@@ -24,9 +24,11 @@ struct OperatorRecord {
   uint32_t id;
   timeline::CostClass cost_class;
   runtime::WorkKind work_kind;
-  // What its calls are CPU fallbacks for on this chip: dtypes of the first tensor, and of any.
+  // What its calls are CPU fallbacks for on this chip, or some of them: dtypes of the first tensor,
+  // and of any.
   Dtypes fallback_dtypes;
   Dtypes missing_dtypes;
+  Classification classification;
   std::atomic<uint64_t> calls{0};
 };
 

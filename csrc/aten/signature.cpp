@@ -42,6 +42,7 @@ Signature::Signature(const c10::OperatorHandle& op)
         argument.real_type()->isSubtypeOf(*c10::OptionalType::create(c10::ScalarTypeType::get()))) {
       dtype = i;
     }
+    if (argument.name() == record.classification.deciding_argument) deciding = i;
     if (!holds_tensors(argument.type())) continue;
     tensors.push_back(i);
     is_written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
@@ -64,6 +65,17 @@ Signature::Signature(const c10::OperatorHandle& op)
 std::optional<c10::ScalarType> Signature::dtype_in(c10::ArrayRef<c10::IValue> given) const {
   if (!dtype || given[*dtype].isNone()) return std::nullopt;
   return given[*dtype].toScalarType();
+}
+
+const UseClassification* Signature::use_in(c10::ArrayRef<c10::IValue> given) const {
+  if (C10_LIKELY(!deciding)) return nullptr;
+  const c10::IValue& argument = given[*deciding];
+  const std::string value =
+      argument.isString() ? argument.toStringRef() : (argument.toBool() ? "True" : "False");
+  for (const UseClassification& use : record.classification.uses) {
+    if (use.value == value) return &use;
+  }
+  return nullptr;
 }
 
 bool returns_views(const c10::FunctionSchema& schema) {

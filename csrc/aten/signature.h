@@ -30,12 +30,15 @@ struct Signature {
   std::vector<bool> is_written;       // per operand
   std::vector<int> returned_operand;  // per return: the operand it is, or kNewResult
   std::optional<size_t> dtype;        // the argument that names a dtype to compute or return
+  std::optional<size_t> deciding;     // the argument that decides whether a call falls back
   bool returns_values = false;        // numbers that the host waits for
 
   explicit Signature(const c10::OperatorHandle& op);
 
   // What a call's arguments say for it.
   std::optional<c10::ScalarType> dtype_in(c10::ArrayRef<c10::IValue> given) const;
+  // The use that they make of the operator, or null where it is like others.
+  const UseClassification* use_in(c10::ArrayRef<c10::IValue> given) const;
 };
 
 // "aten::add.Tensor"

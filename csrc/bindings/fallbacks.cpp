@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "aten/classification.h"
 #include "aten/fallback.h"
@@ -41,11 +42,22 @@ py::dict totals() {
   return by_operator;
 }
 
-bool falls_back(const std::string& name, const at::Tensor& first) {
+// Why a call on device tensors of these dtypes, which computes or returns those others, falls back;
+// "" where it is native.
+std::string reason(const std::string& name, const std::vector<c10::ScalarType>& tensors,
+                   const std::vector<c10::ScalarType>& others) {
   CallDtypes dtypes;
-  dtypes.add_tensor(*first.unsafeGetTensorImpl());
+  for (const c10::ScalarType dtype : tensors) dtypes.add_tensor(dtype);
+  for (const c10::ScalarType dtype : others) dtypes.add(dtype);
   const OperatorRecord& record = operator_record(name);
-  return dtypes.fall_back(record) && !dtypes.reason(record).empty();
+  return dtypes.fall_back(record) ? dtypes.reason(record) : std::string();
+}
+
+// What a call gives whose operator's next use of the host is a fallback, for this reason.
+py::object call_without_program(const std::string& name, std::string reason,
+                                const py::object& call) {
+  const RefusedProgram refused(operator_record(name), std::move(reason));
+  return call();
 }
 
 }  // namespace
@@ -68,7 +80,8 @@ void bind_fallbacks(py::module_& parent) {
   m.def("set_voices", [](py::object warn, py::object raise) {
     set_fallback_voices({voice(std::move(warn)), voice(std::move(raise))});
   });
-  m.def("falls_back", &falls_back);
+  m.def("reason", &reason);
+  m.def("call_without_program", &call_without_program);
   m.def("totals", &totals);
   m.def("reset_totals", &reset_fallback_totals);
   m.def("set_native_means_expressible", &set_native_means_expressible);

@@ -8,6 +8,7 @@
 #include "aten/host_engine.h"
 #include "aten/operator_record.h"
 #include "bindings/compiled_eager.h"
+#include "bindings/compiled_graph.h"
 #include "bindings/events.h"
 #include "bindings/fallbacks.h"
 #include "bindings/memory.h"
@@ -87,6 +88,7 @@ PYBIND11_MODULE(_C, m) {
   bind_memory(m);
   bind_timeline(m);
   bind_compiled_eager(m);
+  bind_compiled_graph(m);
   bind_fallbacks(m);
   bind_sanitizer(m);
 

@@ -1,5 +1,6 @@
 #include "bindings/plain_call.h"
 
+#include <ATen/Dispatch_v2.h>
 #include <torch/csrc/Dtype.h>
 
 #include <cmath>
@@ -33,24 +34,6 @@ uint64_t wrapped_integer(const c10::Scalar& number) {
   return low < 0 ? -static_cast<uint64_t>(-low) : static_cast<uint64_t>(low);
 }
 
-ProgramNumber converted(const c10::Scalar& number, c10::ScalarType dtype) {
-  const c10::complex<double> plain = number.toComplexDouble();
-  switch (dtype) {
-    case c10::ScalarType::Bool:
-      return bytes_of(plain != c10::complex<double>(0));
-    case c10::ScalarType::Float:
-      return bytes_of(static_cast<float>(plain.real()));
-    case c10::ScalarType::Double:
-      return bytes_of(plain.real());
-    case c10::ScalarType::ComplexFloat:
-      return bytes_of(c10::complex<float>(plain));
-    case c10::ScalarType::ComplexDouble:
-      return bytes_of(plain);
-    default:
-      return bytes_of(wrapped_integer(number));  // little-endian: the low bytes come first
-  }
-}
-
 py::object as_python(const c10::Scalar& number) {
   if (number.isBoolean()) return py::bool_(number.toBool());
   if (number.isIntegral(/*includeBool=*/false)) return py::int_(number.toLong());
@@ -58,14 +41,25 @@ py::object as_python(const c10::Scalar& number) {
   return py::cast(static_cast<std::complex<double>>(number.toComplexDouble()));
 }
 
+// Raises where the dtype cannot hold the number.
+void expect_held(const c10::Scalar& number, c10::ScalarType dtype) {
+  AT_DISPATCH_V2(dtype, "number", AT_WRAP([&] { static_cast<void>(number.to<scalar_t>()); }),
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_FLOAT8_TYPES),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), c10::kHalf, c10::kBFloat16, c10::kBool);
+}
+
+c10::ScalarType dtype_from(const py::handle& dtype) {
+  TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "a number has a source and dtypes");
+  return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+}
+
 std::vector<PlainNumber> numbers_from(const py::object& numbers) {
   std::vector<PlainNumber> read;
   if (!py::isinstance<py::list>(numbers)) return read;
   for (const py::handle& number : numbers) {
     const auto row = py::cast<py::tuple>(number);
-    TORCH_CHECK_TYPE(THPDtype_Check(row[1].ptr()), "a number has a source and a dtype");
-    read.push_back(
-        {py::cast<int64_t>(row[0]), reinterpret_cast<THPDtype*>(row[1].ptr())->scalar_type});
+    read.push_back({py::cast<int64_t>(row[0]), dtype_from(row[1]),
+                    row[2].is_none() ? std::nullopt : std::optional(dtype_from(row[2]))});
   }
   return read;
 }
@@ -96,6 +90,24 @@ uint64_t host_address(const void* data, const at::Tensor& tensor, uint64_t host_
 
 }  // namespace
 
+ProgramNumber program_number(const c10::Scalar& number, c10::ScalarType dtype) {
+  const c10::complex<double> plain = number.toComplexDouble();
+  switch (dtype) {
+    case c10::ScalarType::Bool:
+      return bytes_of(plain != c10::complex<double>(0));
+    case c10::ScalarType::Float:
+      return bytes_of(static_cast<float>(plain.real()));
+    case c10::ScalarType::Double:
+      return bytes_of(plain.real());
+    case c10::ScalarType::ComplexFloat:
+      return bytes_of(c10::complex<float>(plain));
+    case c10::ScalarType::ComplexDouble:
+      return bytes_of(plain);
+    default:
+      return bytes_of(wrapped_integer(number));  // little-endian: the low bytes come first
+  }
+}
+
 PlainCall::PlainCall(py::object capsule, std::vector<int64_t> inputs, ResultTensors new_tensors,
                      std::vector<PlainResult> results, py::object numbers, int64_t random_positions,
                      std::vector<PlainReturn> returns, py::object raise_error)
@@ -114,8 +126,9 @@ void PlainCall::write_numbers(const CallArguments& arguments, const c10::Device&
                               std::vector<ProgramNumber>& written) const {
   if (number_function_.get().is_none()) {
     for (const PlainNumber& number : numbers_) {
-      written.push_back(
-          converted(arguments.numbers[static_cast<size_t>(number.source)], number.dtype));
+      const c10::Scalar& given = arguments.numbers[static_cast<size_t>(number.source)];
+      if (number.holder) expect_held(given, *number.holder);
+      written.push_back(program_number(given, number.dtype));
     }
     return;
   }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <ATen/core/stack.h>
+#include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "bindings/call_arguments.h"
@@ -24,11 +26,16 @@ struct PlainResult {
 };
 inline constexpr int64_t kNewTensor = -1;
 
-// A number of the program: one of the call's, converted.
+// A number of the program: one of the call's, converted, if the dtype that PyTorch converts it to
+// first can hold it.
 struct PlainNumber {
   int64_t source;
   c10::ScalarType dtype;
+  std::optional<c10::ScalarType> holder;
 };
+
+// A number in the bytes of a dtype, converted as PyTorch converts.
+runtime::ProgramNumber program_number(const c10::Scalar& number, c10::ScalarType dtype);
 
 // What the operator returns: some of the results, as a list or alone.
 struct PlainReturn {

@@ -14,7 +14,7 @@ inline uint64_t mixed(uint64_t key, uint64_t value) {
   return (key ^ value) * kMultiplier + (key >> 32);
 }
 
-// Equal for calls that the same program serves: one operator on the same shapes.
+// Equal for calls that the same program serves: one operator or graph on the same shapes.
 uint64_t program_of(uint32_t operator_id, const OperatorCall& call);
 
 class LoadedPrograms {

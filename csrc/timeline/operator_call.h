@@ -45,6 +45,8 @@ struct Operand {
   int64_t bytes() const { return elements * element_bytes; }
 };
 
+class GraphRecord;
+
 struct OperatorCall {
   CostClass cost_class;
   // Tensors in the order of the operator's arguments, lists spread out, absent ones left out.
@@ -52,6 +54,8 @@ struct OperatorCall {
   int operand_count;
   // What the call allocated for its results; results written in place or `out=` are operands.
   int64_t result_bytes;
+  // Where the call is a compiled graph: what it consists of.
+  const GraphRecord* graph = nullptr;
   // Where to note when it runs; null if nobody asks.
   Placement* placement = nullptr;
 };

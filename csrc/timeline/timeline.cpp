@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "timeline/graph_record.h"
+
 namespace torch_trainium::timeline {
 namespace {
 
@@ -87,6 +89,7 @@ Timeline::Timeline(int device_count, int devices_per_chip, const Constants& cons
 
 Cost Timeline::cost_of(const OperatorCall& call, const Operand* on_host,
                        const Operand* peer) const {
+  if (call.graph != nullptr) return costs_.program(call.graph->nodes(), call.graph->count());
   if (on_host != nullptr) {
     return costs_.transfer(on_host->bytes(), on_host->is_written ? Direction::kDeviceToHost
                                                                  : Direction::kHostToDevice);
@@ -105,9 +108,12 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   placement.queue = queue_of(call, on_host, peer);
   const uint64_t program = program_of(request.operator_id, call);
   const uint64_t layout = layout_of(call);
-  host.advance(profile_.eager_issue_ps);
+  const bool is_graph = call.graph != nullptr;
+  const int64_t issue_ps = is_graph ? profile_.compiled_issue_ps : profile_.eager_issue_ps;
+  host.advance(issue_ps);
   placement.issued_ps = host.now_ps();
-  const int64_t launched_ps = placement.issued_ps + profile_.eager_launch_ps;
+  const int64_t launched_ps =
+      placement.issued_ps + (is_graph ? profile_.compiled_launch_ps : profile_.eager_launch_ps);
 
   Device& on = device(request.device);
   const std::lock_guard lock(on.mutex);
@@ -119,14 +125,15 @@ Placement Timeline::charge(const Request& request, const OperatorCall& call, Hos
   }
   placement.cost = known.cost;
   if (placement.queue == Queue::kCompute && placement.cost.bound != Bound::kHost) {
-    placement.cost.device_ps += on.programs.switch_to(program, profile_);
+    const int64_t switch_ps = on.programs.switch_to(program, profile_);
+    // The launch of a graph was measured with the change to it.
+    if (!is_graph) placement.cost.device_ps += switch_ps;
   }
   const int64_t free_ps = std::max(stream_end, queue_end);
   placement.start_ps = std::max(launched_ps, free_ps);
   placement.end_ps = placement.start_ps + placement.cost.device_ps;
   const int64_t idle_ps = placement.start_ps - free_ps;
-  if (placement.cost.bound != Bound::kHost &&
-      is_launch_bound(placement.cost, idle_ps, profile_.eager_issue_ps)) {
+  if (placement.cost.bound != Bound::kHost && is_launch_bound(placement.cost, idle_ps, issue_ps)) {
     placement.cost.bound = Bound::kLaunch;
   }
   stream_end = queue_end = placement.end_ps;

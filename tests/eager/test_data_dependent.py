@@ -157,3 +157,15 @@ def test_what_a_composite_consists_of_is_declared(name: str) -> None:
     with Recorder() as recorder:
         composite.function(*arguments[name], **KEYWORDS.get(name, {}))
     assert recorder.called - WITHOUT_PROGRAM <= set(composite.operators)
+
+
+@pytest.mark.parametrize("driver", ["gelsd", "gelss"])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_least_squares_have_residuals_where_the_rank_is_full(driver: str, rank: int) -> None:
+    a = torch.tensor([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0 if rank == 1 else 7.0]])
+    b = torch.tensor([[1.0], [0.0], [2.0]])
+    expected = torch.linalg.lstsq(a, b, driver=driver)
+    actual = torch.linalg.lstsq(a.to("neuron"), b.to("neuron"), driver=driver)
+    assert int(actual.rank) == rank
+    for given, wanted in zip(actual, expected, strict=True):
+        torch.testing.assert_close(given.cpu(), wanted)

@@ -218,6 +218,16 @@ def test_the_error_names_the_line_and_the_remedy():
     assert "test_fallback_errors.py:" in text
 
 
+def test_a_use_is_refused_before_it_writes():
+    a = torch.arange(4).to("neuron")
+    places = a.clone()
+    refused(lambda: a.put_(places, places, accumulate=True))
+    assert a.tolist() == [0, 1, 2, 3]
+    with torch.neuron.fallback_is("error"):
+        a.put_(places, places + 1)
+    assert a.tolist() == [1, 2, 3, 4]
+
+
 def test_what_is_native_runs():
     with torch.neuron.fallback_is("error"):
         a = torch.randn(4, 4).to("neuron").requires_grad_()

@@ -65,6 +65,29 @@ def test_a_dtype_that_the_chip_does_not_have_falls_back():
     assert "NCC_ESPP004" in torch.neuron.fallbacks()["aten::exp"].reason
 
 
+def test_a_use_that_the_chip_refuses_falls_back_alone():
+    a = torch.zeros(4, dtype=torch.int64, device="neuron")
+    places, values = (torch.tensor(numbers).to("neuron") for numbers in ([1, 1, 2], [5, 5, 7]))
+    a.index_put_((places,), values)
+    a.put_(places, values, accumulate=False)
+    a.float().put_(places, values.float(), accumulate=True)
+    assert torch.neuron.fallbacks() == {}
+    a.index_put_((places,), values, accumulate=True)
+    (reason,) = (total.reason for total in torch.neuron.fallbacks().values())
+    assert "accumulate=True" in reason
+    assert "NCC_EVRF016" in reason
+    assert a.tolist() == [0, 15, 14, 0]
+
+
+def test_uses_are_told_apart_in_the_out_form():
+    a, out = (torch.zeros(4, dtype=torch.int32, device="neuron") for _ in range(2))
+    index, values = torch.tensor([0, 3]).to("neuron"), a[:2] + 1
+    torch.ops.aten.put.out(a, index, values, accumulate=False, out=out)
+    assert torch.neuron.fallbacks() == {}
+    torch.ops.aten.put.out(a, index, values, accumulate=True, out=out)
+    assert "aten::put.out" in torch.neuron.fallbacks()
+
+
 def test_a_number_of_another_dtype_is_no_fallback():
     a = neuron(3)
     a + 1.5

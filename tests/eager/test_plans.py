@@ -9,8 +9,9 @@ import torch
 from tests.python_process import output_of
 from torch_trainium.eager import plans
 from torch_trainium.engines.engine import Buffer, Signature
+from torch_trainium.lowering.call import Call, Tensor
 from torch_trainium.lowering.numbers import NumberArgument
-from torch_trainium.lowering.program import Call, Given, OperatorProgram, Result, Tensor
+from torch_trainium.lowering.program import Given, OperatorProgram, Result
 from torch_trainium.lowering.windows import Window
 
 aten = torch.ops.aten

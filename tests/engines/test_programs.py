@@ -203,3 +203,16 @@ def test_processes_share_one_compile(tmp_path):
         process.stdin.flush()
     compiles = [int(process.communicate(timeout=60)[0]) for process in processes]
     assert sum(compiles) == 1
+
+
+def test_long_compiling_says_how_far_it_is(disk, caplog, monkeypatch):
+    clock = iter(range(0, 1000, 4))
+    monkeypatch.setattr(programs.time, "perf_counter", lambda: next(clock))
+    cache = ProgramCache(FakeEngine(), disk)
+    for module in b"a", b"b":
+        cache.get(module, SIGNATURE, "aten::mm")
+    assert not caplog.messages
+    cache.get(b"c", SIGNATURE, "aten::mm")
+    (line,) = caplog.messages
+    assert line.startswith("compiled 3 programs in 12 s, the last for aten::mm; they are kept in")
+    assert str(disk.folder) in line

@@ -81,10 +81,10 @@ def run(max_samples: int, case: Case, result: Result) -> None:
             if max_samples and result.samples == max_samples:
                 break
             result.samples += 1
-            _run_sample(op, Mirror("cpu", DEVICE)(sample), grad)
+            run_sample(op, Mirror("cpu", DEVICE)(sample), grad)
             if result.samples <= SAMPLES_OF_OTHER_FORMS:
-                _run_in_place(op, sample)
-                _run_out(op, sample)
+                run_in_place(op, sample)
+                run_out(op, sample)
     for overload, problems in mode.failed.items():
         result.fail(f"{overload} ({len(problems)} times): {problems[0][:600]}")
     for overload, problem in mode.unsupported.items():
@@ -102,7 +102,7 @@ def run(max_samples: int, case: Case, result: Result) -> None:
 RAISED = (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError)
 
 
-def _run_sample(op: OpInfo, sample: Any, grad: bool) -> None:
+def run_sample(op: OpInfo, sample: Any, grad: bool) -> None:
     with suppress(*RAISED):
         output = op(sample.input, *sample.args, **sample.kwargs)
         if not grad:
@@ -114,7 +114,7 @@ def _run_sample(op: OpInfo, sample: Any, grad: bool) -> None:
             torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
 
 
-def _run_in_place(op: OpInfo, sample: Any) -> None:
+def run_in_place(op: OpInfo, sample: Any) -> None:
     if op.inplace_variant is None:
         return
     with suppress(*RAISED), torch.no_grad():
@@ -122,7 +122,7 @@ def _run_in_place(op: OpInfo, sample: Any) -> None:
         op.inplace_variant(moved.input, *moved.args, **moved.kwargs)
 
 
-def _run_out(op: OpInfo, sample: Any) -> None:
+def run_out(op: OpInfo, sample: Any) -> None:
     if not op.supports_out:
         return
     with suppress(*RAISED), torch.no_grad():
@@ -141,6 +141,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds a case may take")
     parser.add_argument("--overload", default="*", help="report only overloads like this")
     parser.add_argument("--write", action="store_true", help="write the document and the proofs")
+    parser.add_argument("--write-table", action="store_true", help="write the proofs alone")
     parser.add_argument("--json", type=Path, help="where to write the results")
     parser.add_argument("--earlier", type=Path, nargs="*", default=(), help="results to take over")
     options = parser.parse_args()
@@ -179,6 +180,7 @@ def main() -> int:
             report.render(results, overloads, OTHER_DTYPES, SAMPLES_IN_OTHER_DTYPES, command),
             encoding="utf-8",
         )
+    if options.write or options.write_table:
         table = proofs.read()
         table.replace(found)
         proofs.write(table)

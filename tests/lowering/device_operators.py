@@ -134,6 +134,38 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], Case]] = {
             *(made(d, 2, 2, 5, 8) for _ in range(3)),
         ),
     ),
+    "scatter with a reduction": (
+        FLOATS,
+        lambda d: [
+            made(d, 9).scatter(0, made(torch.int64, 3), made(d, 3), reduce=how)
+            for how in ("add", "multiply")
+        ],
+    ),
+    "scatter of a number with a reduction": (
+        FLOATS,
+        lambda d: [
+            made(d, 9).scatter(0, made(torch.int64, 3), 1.5, reduce=how)
+            for how in ("add", "multiply")
+        ],
+    ),
+    # What the gradient of indexing is but under a dispatch mode.
+    "writing through an index": (
+        ALL,
+        lambda d: [
+            torch._index_put_impl_(
+                made(d, 9), (made(torch.int64, 3),), made(d, 3), accumulate, True
+            )
+            for accumulate in (False, True)
+        ],
+    ),
+    "gamma's gradient": (
+        FLOATS,
+        lambda d: torch._standard_gamma_grad(made(d, 99), made(d, 99).flip(0)),
+    ),
+    "Dirichlet's gradient": (
+        FLOATS,
+        lambda d: torch._dirichlet_grad(made(d, 99), made(d, 99).flip(0), made(d, 99) + 1),
+    ),
     "LSTM cell": (FLOATS, lambda d: cell(nn.LSTMCell, d)),
     "GRU cell": (FLOATS, lambda d: cell(nn.GRUCell, d)),
     "Adam": (FLOATS, lambda d: steps(torch.optim.Adam, d, amsgrad=True)),

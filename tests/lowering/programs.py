@@ -14,9 +14,11 @@ from torch_trainium.eager import calls, plans
 from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
+from torch_trainium.lowering.call import Call, map_tensors
 from torch_trainium.lowering.emitted import tokens_of
-from torch_trainium.lowering.program import Call, lower_operator, map_tensors
+from torch_trainium.lowering.program import lower_operator
 from torch_trainium.lowering.proofs import OPERATOR_DATABASE, Proofs
+from torch_trainium.lowering.uses import use_of
 from torch_trainium.lowering.windows import Window
 
 
@@ -35,10 +37,12 @@ def record_program(found: Proofs, call: Call, check: str = OPERATOR_DATABASE) ->
     """Record what the program of a call consists of."""
     contents = _contents(call)
     if contents["dtypes"]:
+        name = functional_name(call.overload)
         found.record(
-            functional_name(call.overload),
-            [getattr(torch, name) for name in contents["dtypes"]],
+            name,
+            [getattr(torch, dtype) for dtype in contents["dtypes"]],
             contents["tokens"],
+            use=use_of(name, call.arguments),
             is_trivial=contents["is_trivial"],
             check=check,
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from .drawn import FEW, agrees, random
+
+aten = torch.ops.aten
 
 DTYPES = st.sampled_from([torch.float32, torch.bfloat16, torch.float16])
 PARAMETERS = st.sampled_from([(False, False), (True, False), (True, True)])
@@ -71,3 +74,12 @@ def test_channels_last(samples, channels, is_training):
     numbers = random([samples, channels, 2, 3]).detach().to(memory_format=torch.channels_last)
     running = [random([channels], seed=i).detach().abs() for i in (3, 4)]
     agrees(F.batch_norm, numbers.requires_grad_(), *running, training=is_training)
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_batches_into_given_results(has_statistics):
+    numbers = random([4, 3, 2]).detach()
+    running = [torch.ones(3, device="neuron") if has_statistics else None for _ in range(2)]
+    names = ("out", "save_mean", "save_invstd")
+    results = {name: torch.empty(0, device="neuron") for name in names}
+    agrees(aten.native_batch_norm.out, numbers, None, None, *running, True, 0.5, 1e-5, **results)

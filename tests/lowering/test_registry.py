@@ -7,7 +7,8 @@ from tests.python_process import output_of
 from torch_trainium.eager import calls
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
-from torch_trainium.lowering.program import Call, Tensor, lower_operator
+from torch_trainium.lowering.call import Call, Tensor
+from torch_trainium.lowering.program import lower_operator
 from torch_trainium.lowering.windows import Window
 
 from .compare import on_the_cpu

@@ -43,6 +43,13 @@ def test_kinds(name, kind):
     assert row(name).kind == kind
 
 
+@pytest.mark.parametrize(
+    "name", ["aten::ones_like", "aten::randn", "aten::full_like", "aten::clone", "aten::matmul"]
+)
+def test_what_pytorch_makes_of_other_operators_is_a_composite(name):
+    assert row(name).kind == "composite"
+
+
 def test_writing_forms_have_the_functional_ones_proofs():
     for name in ("aten::add_.Tensor", "aten::add.out", "aten::add.Tensor"):
         assert row(name).proven_as == "aten::add.Tensor"
@@ -66,14 +73,30 @@ def test_what_is_always_refused_makes_a_fallback():
     assert "torch.topk" in verdict.reason
 
 
-def test_a_refused_use_beside_others_is_a_limit():
+def test_a_use_that_an_argument_tells_apart_is_refused_alone():
+    found = Proofs()
+    found.record("aten::put", [I64], {"scatter:add@i64"}, use="accumulate=True")
+    found.record("aten::put", [I64], {"scatter"}, use="accumulate=False")
+    verdict = judge(found, "aten::put", TRN2)
+    assert verdict.native == {I64}
+    assert "NCC_EVRF016" in verdict.refused_uses["accumulate=True"][I64]
+    assert not verdict.is_native
+
+
+def test_an_operator_that_is_refused_for_every_use_is_a_fallback():
+    found = Proofs()
+    for reduce in ("sum", "prod"):
+        found.record("aten::index_reduce", [I64], {f"scatter:{reduce}@i64"}, use=f"reduce={reduce}")
+    verdict = judge(found, "aten::index_reduce", TRN2)
+    assert not verdict.native
+    assert "NCC_EVRF016" in verdict.reason
+
+
+def test_a_use_that_nothing_tells_apart_makes_a_fallback():
     found = Proofs()
     found.record("aten::convolution", [F32], {"convolution:stride"})
     found.record("aten::convolution", [F32], {"convolution:input_dilation+kernel_dilation"})
-    verdict = judge(found, "aten::convolution", TRN2)
-    assert verdict.native == {F32}
-    assert "NCC_EVRF010" in verdict.limits[0]
-    assert not verdict.is_native
+    assert "NCC_EVRF010" in judge(found, "aten::convolution", TRN2).refused[F32]
 
 
 def test_a_use_that_all_programs_have_makes_a_fallback():
@@ -102,7 +125,9 @@ def test_samples_without_a_program_are_a_limit_and_not_expressible():
     found = Proofs()
     found.record("aten::index.Tensor", [F32], {"gather"})
     found.record_problem("aten::index.Tensor", [F32], "a mask's size depends on the data")
-    assert judge(found, "aten::index.Tensor", TRN2).limits == ("a mask's size depends on the data",)
+    assert judge(found, "aten::index.Tensor", TRN2).problems == (
+        "a mask's size depends on the data",
+    )
     assert not verdicts.is_expressible(found, "aten::index.Tensor")
 
 

@@ -4,6 +4,7 @@ from typing import Any
 import torch
 
 from torch_trainium._C import fallbacks as fallbacks
+from torch_trainium._C import graphs as graphs
 from torch_trainium._C import memory as memory
 from torch_trainium._C import programs as programs
 from torch_trainium._C import sanitizer as sanitizer

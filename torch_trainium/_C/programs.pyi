@@ -27,7 +27,8 @@ class PlainCall:
         inputs: list[int],
         new_tensors: list[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]],
         results: list[tuple[int, int, bool]],
-        numbers: list[tuple[int, torch.dtype]] | Callable[[list[Any], tuple[int, int]], bytes],
+        numbers: list[tuple[int, torch.dtype, torch.dtype | None]]
+        | Callable[[list[Any], tuple[int, int]], bytes],
         random_positions: int,
         returns: list[tuple[bool, list[int]]],
         raise_error: Callable[[int], None],

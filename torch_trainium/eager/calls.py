@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,14 +20,9 @@ from torch_trainium.engines.engine import ALIGNMENT_BYTES, Number, Program
 from torch_trainium.engines.programs import Origin
 from torch_trainium.errors import LoweringError
 from torch_trainium.lowering import dispatch, registry
-from torch_trainium.lowering.numbers import host_values
-from torch_trainium.lowering.program import (
-    Call,
-    Given,
-    OperatorProgram,
-    Tensor,
-    lower_operator,
-)
+from torch_trainium.lowering.call import Call, Tensor
+from torch_trainium.lowering.numbers import FITTED, host_values
+from torch_trainium.lowering.program import Given, OperatorProgram, lower_operator
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
 
@@ -215,7 +211,7 @@ class Entry:
         if self._plain is None and is_plain:
             from torch_trainium import _C
 
-            as_given = all(n.sources and n.function == "itself" for n in plan.scalars)
+            as_given = all(n.function == "itself" or n.function in FITTED for n in plan.scalars)
             self._plain = _C.programs.PlainCall(
                 self.program.capsule() if self.program is not None else None,
                 list(plan.inputs),
@@ -228,7 +224,9 @@ class Entry:
                     )
                     for r in plan.results
                 ],
-                [(n.sources[0], n.dtype) for n in plan.scalars] if as_given else self._packed,
+                [(n.sources[0], n.dtype, FITTED.get(n.function)) for n in plan.scalars]
+                if as_given
+                else self._packed,
                 plan.positions,
                 returns,
                 self._raise,
@@ -291,6 +289,7 @@ class Entry:
             window = result.window
             tensor = next(new) if result.written is None else tensors[result.written]
             if result.resized:
+                _warn_of_resize(tensor, window.shape)
                 tensor.resize_(window.shape)
                 tensor.as_strided_(window.shape, window.strides)
             results.append(tensor)
@@ -431,6 +430,16 @@ def _plain_return(item: Any) -> tuple[bool, list[int]] | None:
     if isinstance(item, Given):
         return None
     return False, [] if item is None else [item]
+
+
+def _warn_of_resize(out: torch.Tensor, shape: tuple[int, ...]) -> None:
+    if out.numel():
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(out.shape)}, which does not match the required output shape {list(shape)}. "
+            "Resize it to zero elements to reuse it: out.resize_(0)",
+            stacklevel=5,
+        )
 
 
 def _device(tensors: list[torch.Tensor]) -> torch.device:

@@ -64,6 +64,8 @@ def register_kernels() -> torch.library.Library:
             _implement(library, written.name(), _into(row.function, written))
     for overload in _INDEXED:
         _register_index(library, overload)
+    for overload in (aten.linalg_lstsq.default, aten.linalg_lstsq.out):
+        _register_lstsq(library, overload)
     return library
 
 
@@ -87,7 +89,7 @@ def _implement(library: torch.library.Library, name: str, function: Callable[...
     below = torch.library.get_kernel(name, "PrivateUse1")
 
     def kernel(keys: Any, first: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if _C.fallbacks.falls_back(name, first):
+        if _C.fallbacks.reason(name, [first.dtype], []):
             return below.call_boxed(keys, first, *args, **kwargs)
         with torch._C._AutoDispatchBelowAutograd():
             return function(first, *args, **kwargs)
@@ -408,5 +410,29 @@ def _register_index(library: torch.library.Library, overload: Any) -> None:
             with torch._C._AutoDispatchBelowAutograd():
                 indices = index_by_places(a, indices)
         return program.call_boxed(keys, a, indices, *rest, **out)
+
+    library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
+
+
+def _register_lstsq(library: torch.library.Library, overload: Any) -> None:
+    """There are no residuals where the driver finds a matrix without full rank."""
+    program = torch.library.get_kernel(overload.name(), "PrivateUse1")
+
+    def kernel(
+        keys: Any,
+        a: Tensor,
+        b: Tensor,
+        rcond: float | None = None,
+        *,
+        driver: str | None = None,
+        **out: Tensor,
+    ) -> tuple[Tensor, ...]:
+        results: tuple[Tensor, ...] = program.call_boxed(keys, a, b, rcond, driver=driver, **out)
+        _, residuals, rank, _ = results
+        if driver in ("gelsd", "gelss") and residuals.numel():
+            with torch._C._AutoDispatchBelowAutograd():
+                if int(aten.min(rank)) < a.shape[-1]:
+                    residuals.resize_(0)
+        return results
 
     library.impl(overload.name(), kernel, "PrivateUse1", with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]

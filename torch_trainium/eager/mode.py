@@ -48,15 +48,15 @@ def set_eager_mode(mode: EagerMode | str) -> None:
     mode = EagerMode(mode)
     if mode is _mode:
         return
-    if _composites is not None:
-        _composites._destroy()  # type: ignore[no-untyped-call]
-        _composites = None
-    _C.programs.set_provider(_programs_of if mode is EagerMode.COMPILED else None)
-    if mode is EagerMode.COMPILED:
-        _composites = data_dependent.register_kernels()
     _mode = mode
     if mode is EagerMode.COMPILED:
+        _C.programs.set_provider(_programs_of)
+        _composites = data_dependent.register_kernels()
         program_cache()  # where there is no compiler, this says so
+    elif _composites is not None:
+        _composites._destroy()  # type: ignore[no-untyped-call]
+        _composites = None
+        _C.programs.set_provider(None)
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from torch_trainium.engines.engine import Buffer, Signature
 from torch_trainium.lowering import dtypes, registry
+from torch_trainium.lowering.call import Call
 from torch_trainium.lowering.numbers import HOST_FUNCTIONS, RANDOM_WORDS, NumberArgument
-from torch_trainium.lowering.program import Call, Given, OperatorProgram, Result
+from torch_trainium.lowering.program import Given, OperatorProgram, Result
 from torch_trainium.lowering.windows import Window
 
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in dtypes.ELEMENT_TYPES}

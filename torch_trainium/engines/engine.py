@@ -52,6 +52,10 @@ class Program(Protocol):
         """
         ...
 
+    def workspace_bytes(self) -> int:
+        """Memory that a run takes beside inputs and outputs."""
+        ...
+
     def bound(
         self, inputs: Sequence[int], scalars: Sequence[Number], outputs: Sequence[int]
     ) -> Callable[[], Any]:

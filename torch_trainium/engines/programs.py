@@ -66,6 +66,9 @@ class Found(NamedTuple):
     origin: Origin
 
 
+# After how much compiling a line is logged that says so, and how much is done.
+SECONDS_PER_LINE = 10.0
+
 # A loaded program maps a few pieces of memory, and Linux allows a process 65,530.
 MAX_LOADED = 8192
 
@@ -172,11 +175,25 @@ class ProgramCache:
         start = time.perf_counter()
         program = self._engine.compile(module, signature)
         seconds = time.perf_counter() - start
-        self.statistics.compiles += 1
-        self.statistics.compile_seconds += seconds
-        self.statistics.compiles_of[name] += 1
         logger.debug("compiled %s %s in %.0f ms", name, signature.inputs, seconds * 1e3)
+        self._count(name, seconds)
         return program
+
+    def _count(self, name: str, seconds: float) -> None:
+        done = self.statistics
+        lines = done.compile_seconds // SECONDS_PER_LINE
+        done.compiles += 1
+        done.compile_seconds += seconds
+        done.compiles_of[name] += 1
+        if done.compile_seconds // SECONDS_PER_LINE > lines:
+            kept = "for this process" if self.disk is None else f"in {self.disk.folder}"
+            logger.warning(
+                "compiled %d programs in %.0f s, the last for %s; they are kept %s",
+                done.compiles,
+                done.compile_seconds,
+                name,
+                kept,
+            )
 
 
 @cache

@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,16 @@ class XlaCpuProgram:
     def kernels(self) -> Counter[str]:
         """How often it calls each of PyTorch's kernels, as `engines.rewrites` arranged."""
         return Counter(_KERNEL_CALL.findall(self.hlo_text()))
+
+    def workspace_bytes(self) -> int:
+        """Memory that a run takes beside inputs and outputs."""
+        taken: int = self._loaded.get_compiled_memory_stats().temp_size_in_bytes
+        # XLA computes the outputs there too, before they are stored at their addresses.
+        outputs = sum(
+            prod(buffer.shape) * DLPACK_TYPES[buffer.element][1] // 8
+            for buffer in self.signature.outputs
+        )
+        return max(0, taken - outputs)
 
     def hlo_text(self) -> str:
         """The optimized HLO, for whoever wants to know what runs."""

@@ -69,6 +69,10 @@ ELEMENTS: Mapping[str, tuple[str, float]] = MappingProxyType(
 PICOSECONDS_A_MICROSECOND = 1_000_000
 
 
+# cost class, operands (sizes, element, bytes, dense, permuted, written, on the host), result bytes
+CallDescription = tuple[str, list[tuple[Any, ...]], int]
+
+
 @dataclass(frozen=True)
 class TensorShape:
     """A tensor as the cost model sees it: sizes and dtype, no data.
@@ -112,6 +116,7 @@ class OperatorCall:
     outputs: tuple[TensorShape, ...] = ()
     written: tuple[int, ...] = ()
     cost_class: str | None = None
+    description: CallDescription = field(init=False, repr=False, compare=False)
     record: _costs.Call = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -130,6 +135,7 @@ class OperatorCall:
         name = self.cost_class or cost_class_of(self.name)
         object.__setattr__(self, "cost_class", name)
         result_bytes = sum(shape.bytes for shape in self.outputs)
+        object.__setattr__(self, "description", (name, operands, result_bytes))
         object.__setattr__(self, "record", _costs.Call(name, operands, result_bytes))
 
 
@@ -175,7 +181,15 @@ class Program:
 
     @cached_property
     def record(self) -> _costs.Program:
-        """The graph as the C++ model takes it, views resolved to what they show."""
+        """The graph as the C++ model takes it."""
+        return _costs.Program([(node.call.record, *rest) for node, *rest in self._rows()])
+
+    def descriptions(self) -> list[tuple[Any, ...]]:
+        """The same as plain numbers and names, for the timeline."""
+        return [(node.call.description, *rest) for node, *rest in self._rows()]
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        """Each node with its producers and its role, views resolved to what they show."""
         producer: dict[int, int] = {}
         nodes: list[tuple[ProgramNode, list[int]]] = []
         for node in self.nodes:
@@ -187,14 +201,12 @@ class Program:
             producer.update(dict.fromkeys(node.results, len(nodes)))
             nodes.append((node, sources))
         leaving = {producer[tensor] for tensor in self.outputs if tensor in producer}
-        records = []
+        rows: list[tuple[Any, ...]] = []
         for i, (node, sources) in enumerate(nodes):
             with_whom = node.collective or Collective("all_reduce", 1)
             group = (with_whom.ranks, with_whom.chips, with_whom.nodes)
-            records.append(
-                (node.call.record, sources, i in leaving, node.fused, with_whom.kind, group)
-            )
-        return _costs.Program(records)
+            rows.append((node, sources, i in leaving, node.fused, with_whom.kind, group))
+        return rows
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -14,6 +15,8 @@ from torch_trainium.lowering.values import Number, Operand, Scalar, Value
 
 if TYPE_CHECKING:
     from torch_trainium.lowering.builder import Builder
+
+Given = TypeVar("Given")
 
 
 class Core:
@@ -50,8 +53,10 @@ class Core:
         self._numbers: dict[NumberArgument, Value] = {}
         self.scalar_arguments: list[NumberArgument] = []
         self.positions = 0
+        self._saved_stream: list[Value] | None = None
         self.checks: list[tuple[type[Exception], str]] = []
         self._errors: list[Value] = []
+        self._checked_where: Value | None = None
         self._entered: list[Any] = []
 
     def __enter__(self) -> Builder:
@@ -89,13 +94,22 @@ class Core:
 
     def stored_number(self, operand: Operand, dtype: torch.dtype) -> Value:
         """The same, but a number that `dtype` cannot hold raises RuntimeError, as a fill does."""
-        if isinstance(operand, Value):
-            return operand.to(dtype)
-        taken = dtypes.compute_dtype(dtype)
-        kind = operand.kind if isinstance(operand, Scalar) else type(operand)
-        if dtype is torch.bool or (kind is complex and not dtype.is_complex):
+        if isinstance(operand, Value) or dtype is torch.bool:
             return self.number(operand, dtype)
-        return self.host_number(fits(dtype), [operand], taken).to(dtype)
+        return self.held_number(operand, dtype, dtypes.compute_dtype(dtype)).to(dtype)
+
+    def held_number(self, operand: Operand, holder: torch.dtype, dtype: torch.dtype) -> Value:
+        """An operand as an array of `dtype`; RuntimeError for a number that `holder` cannot hold.
+
+        Args:
+            operand: a number, or an array, which is converted whatever it holds.
+            holder: the dtype that PyTorch's kernels convert the number to first.
+            dtype: that of the result; one that the host has numbers of.
+
+        """
+        if isinstance(operand, Value) or torch.bool in (holder, dtype):
+            return self.number(operand, dtype)
+        return self.host_number(fits(holder), [operand], dtype)
 
     def host_number(
         self, function: str, operands: Sequence[Scalar | Number], dtype: torch.dtype
@@ -114,11 +128,26 @@ class Core:
 
         Returns the words of seed and offset, 32 bits each, and the first position after the offset.
         """
-        first = self.positions
+        if self._saved_stream is not None:
+            return self._saved_stream, 0
+        words, first = self.stream()
         self.positions += -(-count // 4) * 4
+        return words, first
+
+    def stream(self) -> tuple[list[Value], int]:
+        """The words of the random stream, and the first position that no operator has taken."""
         return [
             self._number_argument(NumberArgument((), torch.uint32, word)) for word in RANDOM_WORDS
-        ], first
+        ], self.positions
+
+    @contextmanager
+    def drawing_from(self, words: list[Value]) -> Iterator[None]:
+        """Let one operator draw the numbers at another seed and offset, and take no positions."""
+        self._saved_stream = words
+        try:
+            yield
+        finally:
+            self._saved_stream = None
 
     def _number_argument(self, key: NumberArgument) -> Value:
         if key not in self._numbers:
@@ -169,7 +198,37 @@ class Core:
         self.checks.append((error, message))
         code = builder.constant(len(self.checks), torch.int32)
         any_failed = builder.any(failed) if failed.rank else failed
+        if self._checked_where is not None:
+            any_failed = any_failed & self._checked_where
         self._errors.append(builder.select(any_failed, code, builder.constant(0, torch.int32)))
+
+    @contextmanager
+    def checking_where(self, condition: Value) -> Iterator[None]:
+        """Let checks fail only where this zero-dim condition holds, too."""
+        outer = self._checked_where
+        self._checked_where = condition if outer is None else outer & condition
+        try:
+            yield
+        finally:
+            self._checked_where = outer
+
+    def region(self, compute: Callable[[], Given]) -> tuple[Given, Value]:
+        """What is computed within a region of an operation, and the error of the checks in there.
+
+        The error is the number of the first that fails, or zero. It ends with the region, which
+        has to hand it out to `fail_with`.
+        """
+        outer, self._errors = self._errors, []
+        try:
+            given, error = compute(), self.error()
+        finally:
+            self._errors = outer
+        return given, self.constant(0, torch.int32) if error is None else error
+
+    def fail_with(self, error: Value) -> None:
+        """Let the program raise what an error out of a region stands for; nothing where it is 0."""
+        if self.checks:
+            self._errors.append(error)
 
     def error(self) -> Value | None:
         """The number of the first check that fails, or zero; None where there are no checks."""

@@ -71,6 +71,22 @@ def _apply(
     return lowering.function(x, *positional, **by_keyword)
 
 
+def is_composite(overload: Any) -> bool:
+    """Whether the device never meets an operator: PyTorch makes it of others before."""
+    name = registry.qualified_name(overload)
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has_kernel(name, "PrivateUse1") or has_kernel(name, "CPU"):
+        return False
+    return any(has_kernel(name, key) for key in _COMPOSITE_KEYS)
+
+
+_COMPOSITE_KEYS = (
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+)
+
+
 # What a factory takes beside what its `out=` form does, which has a tensor that says it.
 TENSOR_OPTIONS = ("dtype", "layout", "device", "pin_memory")
 
@@ -94,6 +110,7 @@ _FUNCTIONAL = {
     "aten::_cummax_helper": ("aten", "cummax", "default"),
     "aten::_cummin_helper": ("aten", "cummin", "default"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
+    "aten::native_batch_norm.out": ("aten", "_native_batch_norm_legit_functional", "default"),
     # Itself: its lowering gives the running statistics after the results.
     "aten::batch_norm_gather_stats_with_counts": (
         "aten",
@@ -104,6 +121,7 @@ _FUNCTIONAL = {
 # What an operator writes although its schema does not say so.
 _UNDECLARED_WRITES = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::native_batch_norm.out": ("running_mean", "running_var"),
     "aten::batch_norm_gather_stats_with_counts": ("running_mean", "running_var"),
 }
 

@@ -188,6 +188,8 @@ class Elementwise(Core):
 
     def remainder(self, a: Value | Number, b: Value | Number) -> Value:
         """The rest of a truncated division, with the sign of a."""
+        if isinstance(a, Value) and a.dtype.is_complex:
+            raise LoweringError("complex numbers have no remainder")
         return self._binary(self.hlo.RemOp, a, b)
 
     def power(self, a: Value | Number, b: Value | Number) -> Value:

@@ -20,21 +20,29 @@ Function = Callable[..., Value]
 
 
 def pointwise(
-    *overloads: Any, result: Result = "promoted", static: Iterable[str] = ()
+    *overloads: Any,
+    result: Result = "promoted",
+    static: Iterable[str] = (),
+    held: Iterable[str] = (),
+    rounded: bool = True,
 ) -> Callable[[Function], Function]:
     """Register a function of values in one dtype, the one PyTorch computes in.
 
     Positional parameters take part in type promotion; parameters after `*` do not, and reach the
-    function in the same dtype. Half-width floats are computed in float32 and rounded at the end.
+    function in the same dtype, which must hold them: RuntimeError otherwise. Half-width floats are
+    computed in float32 and rounded at the end.
 
     Args:
         overloads: as `lower`.
         result: the dtype of the result: the promoted one; that or the default float where it is
             integral; bool; or that of the real part.
         static: as `lower`.
+        held: number arguments that the result's dtype must hold.
+        rounded: whether numbers are rounded to the promoted dtype before, as PyTorch's kernels do
+            but for those of sums, products and quotients.
 
     """
-    static = frozenset(static)
+    static, held = frozenset(static), frozenset(held)
 
     def register(function: Function) -> Function:
         names = list(inspect.signature(function).parameters)[1:]
@@ -48,10 +56,18 @@ def pointwise(
             if result == "float":
                 promoted = promotion.floating(promoted)
             compute = dtypes.compute_dtype(promoted)
-            as_values = {
-                name: x.number(v, compute) if is_operand(v) and name not in static else v
-                for name, v in {**given, **others}.items()
-            }
+
+            def as_value(name: str, operand: Any) -> Any:
+                if name in static or not is_operand(operand):
+                    return operand
+                if name in held:
+                    return x.held_number(operand, promoted, compute)
+                if name in others:
+                    return x.held_number(operand, compute, compute)
+                as_given = not rounded or isinstance(operand, Value)
+                return x.number(operand, compute if as_given else promoted).to(compute)
+
+            as_values = {name: as_value(name, v) for name, v in {**given, **others}.items()}
             positional = [as_values.pop(name) for name in names[: len(operands)]]
             computed = function(x, *positional, **as_values)
             shape = broadcast_shape(*(v.shape for v in numbers if isinstance(v, Value)))

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensorMode
 
-from torch_trainium.engines.engine import Number, Signature
+from torch_trainium.engines.engine import Signature
 from torch_trainium.errors import LoweringError
-from torch_trainium.lowering import dispatch, dtypes, registry, shape_functions, windows
+from torch_trainium.lowering import dispatch, dtypes, registry, shape_inference, windows
 from torch_trainium.lowering.builder import Builder
+from torch_trainium.lowering.call import Call, Tensor, map_tensors, tensors_of
 from torch_trainium.lowering.numbers import NumberArgument
-from torch_trainium.lowering.values import Scalar, Value
+from torch_trainium.lowering.values import Value
 from torch_trainium.lowering.windows import Window
-
-
-@dataclass(frozen=True)
-class Call:
-    """One use of an operator, without its data.
-
-    Attributes:
-        overload: the operator.
-        arguments: by the schema's names, with tensors as (position, Window) in a `Tensor`, and
-            numbers that the program takes when it runs as `Scalar`.
-        numbers: what those numbers are this time; a program does not depend on them.
-
-    """
-
-    overload: Any
-    arguments: dict[str, Any]
-    numbers: tuple[Number, ...]
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor argument: which of the call's tensors, and where its elements lie."""
-
-    position: int
-    window: Window
 
 
 @dataclass(frozen=True)
@@ -103,11 +78,13 @@ def lower_operator(call: Call) -> OperatorProgram:
 
     """
     overload = call.overload
-    targets = _written(overload, call.arguments)
+    targets = tensors_of(dispatch.written_arguments(overload), call.arguments)
     functional = dispatch.functional_form(overload) if targets else None
     computed = functional or overload
     read = _arguments_of(computed, call.arguments, targets)
-    expected = _infer(computed, read, call.numbers)
+    expected = shape_inference.results(computed, read, call.numbers)
+    known = expected or [None] * len(targets)
+    becoming = shape_inference.written(call, known[-len(targets) :]) if targets else []
     with Builder() as x:
         inputs: dict[int, tuple[Value, Value]] = {}
 
@@ -130,20 +107,28 @@ def lower_operator(call: Call) -> OperatorProgram:
         if expected is not None:
             _agree(overload, flat, expected)
         new = len(flat) - len(targets)
+        has_out = any(argument.is_out for argument in overload._schema.arguments)
         placed: list[Result] = []
         outputs: list[Value] = []
         error = x.error()
         for i, value in enumerate(flat):
             if value is None:
                 continue
-            written = targets[i - new] if i >= new else None
-            result = _place(call, value, written, expected[i] if expected else None)
+            layout = (expected and expected[i]) or _contiguous(value.dtype, value.shape)
+            if i < new:
+                result = Result(None, layout)
+            else:
+                # Without a shape function an `out=` becomes what a new result would be.
+                after = becoming[i - new] or (layout if has_out else None)
+                result = _written(targets[i - new], value, after)
             window = result.window
             unchanged = result.written in inputs and value is inputs[result.written][1]
             result = replace(result, is_output=bool(window.size) and not unchanged)
             placed.append(result)
             if result.is_output:
                 old = inputs[result.written][0] if result.written in inputs else None
+                if value.size == window.size:  # numbers in a row fill a tensor of any shape
+                    value = x.reshape(value, window.shape)
                 shaped = x.broadcast(value, window.shape).to(window.dtype)
                 if error is not None and result.written in inputs and not result.resized:
                     # Whoever is told of an error finds what was to be written as it was.
@@ -171,6 +156,10 @@ def lower_operator(call: Call) -> OperatorProgram:
     )
 
 
+# Their results have the dtype of what they are written to, unless `dtype` says another.
+_DTYPE_OF_OUT = ("aten::sum", "aten::nansum", "aten::prod", "aten::cumsum", "aten::cumprod")
+
+
 def _arguments_of(
     functional: Any, arguments: dict[str, Any], targets: Sequence[Tensor]
 ) -> dict[str, Any]:
@@ -178,10 +167,11 @@ def _arguments_of(
     options: dict[str, Any] = dict.fromkeys(dispatch.TENSOR_OPTIONS)
     if targets:
         options |= {"dtype": targets[0].window.dtype, "device": torch.device("cpu")}
-    return {
-        a.name: arguments[a.name] if a.name in arguments else options[a.name]
-        for a in functional._schema.arguments
-    }
+    given = dict(arguments)
+    if targets and functional._schema.name in _DTYPE_OF_OUT and given.get("dtype") is None:
+        given["dtype"] = options["dtype"]
+    names = (argument.name for argument in functional._schema.arguments)
+    return {name: given[name] if name in given else options[name] for name in names}
 
 
 @contextmanager
@@ -227,15 +217,6 @@ def _returns(overload: Any, returned: Any, new: int) -> tuple[Any, ...]:
     return tuple(indexed[: len(schema.returns)])
 
 
-def map_tensors(argument: Any, convert: Callable[[Tensor], Any]) -> Any:
-    """An argument with its tensors replaced."""
-    if isinstance(argument, Tensor):
-        return convert(argument)
-    if isinstance(argument, (list, tuple)):
-        return [map_tensors(item, convert) for item in argument]
-    return argument
-
-
 def _apply(x: Builder, overload: Any, values: dict[str, Any]) -> Any:
     positional = [values[a.name] for a in overload._schema.arguments if not a.kwarg_only]
     named = {a.name: values[a.name] for a in overload._schema.arguments if a.kwarg_only}
@@ -247,60 +228,6 @@ def _tensors(arguments: dict[str, Any]) -> dict[int, Window]:
     for argument in arguments.values():
         map_tensors(argument, lambda t: found.setdefault(t.position, t.window))
     return found
-
-
-def _written(overload: Any, arguments: dict[str, Any]) -> list[Tensor]:
-    written: list[Tensor] = []
-    for name in dispatch.written_arguments(overload):
-        map_tensors(arguments[name], written.append)
-    return written
-
-
-# Their shape functions lay results out as CUDA does, unless the tensors are said to be the CPU's.
-_LAYOUTS_BY_DEVICE = (
-    *("aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c"),
-    *("aten::_linalg_svd", "aten::linalg_eig"),
-)
-# Their shape functions describe what CUDA notes for the backward pass, not the CPU's.
-_SHAPES_OF_ANOTHER_DEVICE = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
-
-
-def _infer(
-    overload: Any, arguments: dict[str, Any], numbers: Sequence[Number]
-) -> list[Window | None] | None:
-    """The results as PyTorch lays them out, by its shape functions; None where it has none."""
-
-    def as_meta(argument: Any) -> Any:
-        if isinstance(argument, Tensor):
-            window = argument.window
-            return torch.empty_strided(
-                window.shape, window.strides, dtype=window.dtype, device=device
-            )
-        if isinstance(argument, Scalar):
-            number = numbers[argument.index]
-            return number if argument.dtype is None else torch.tensor(number, dtype=argument.dtype)
-        if isinstance(argument, (list, tuple)):
-            return [as_meta(item) for item in argument]
-        return torch.device(device) if isinstance(argument, torch.device) else argument
-
-    schema = overload._schema
-    by_device = schema.name in _LAYOUTS_BY_DEVICE
-    device = "cpu" if by_device else "meta"
-    if schema.name in _SHAPES_OF_ANOTHER_DEVICE:
-        return None
-    try:
-        with torch.no_grad(), FakeTensorMode() if by_device else nullcontext():
-            positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
-            named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
-            shapes = shape_functions.TABLE.get(registry.qualified_name(overload), overload)
-            results = shapes(*positional, **named)
-    except NotImplementedError:
-        return None
-    return [
-        None if r is None else Window(r.dtype, tuple(r.shape), tuple(r.stride()))
-        for r in _flat(results)
-        if r is None or isinstance(r, torch.Tensor)
-    ]
 
 
 def _agree(
@@ -318,26 +245,16 @@ def _agree(
         )
 
 
-# In-place operators that give the tensor they write to the result's shape, as `out=` does.
-_RESIZE_IN_PLACE = ("aten::addbmm_",)
-
-
-def _place(call: Call, value: Value, target: Tensor | None, expected: Window | None) -> Result:
-    if target is None:
-        return Result(None, expected or _contiguous(value.dtype, value.shape))
+def _written(target: Tensor, value: Value, becoming: Window | None) -> Result:
+    """What is written where, as the operator's shape function has it, or else as it is."""
     window = target.window
     if not torch.can_cast(value.dtype, window.dtype):
         raise RuntimeError(
-            f"result type {_name(value.dtype)} can't be cast to the desired output type "
-            f"{_name(window.dtype)}"
+            f"result type {value.dtype} can't be cast to the desired output type {window.dtype}"
         )
-    schema = call.overload._schema
-    is_out = any(a.is_out for a in schema.arguments) or schema.name in _RESIZE_IN_PLACE
-    if value.shape == window.shape or not is_out:
+    if becoming is None or becoming.shape == window.shape:
         return Result(target.position, window)
-    layout = expected or _contiguous(value.dtype, value.shape)
-    resized = Window(window.dtype, value.shape, layout.strides)
-    return Result(target.position, resized, resized=True)
+    return Result(target.position, replace(becoming, dtype=window.dtype), resized=True)
 
 
 def _contiguous(dtype: torch.dtype, shape: tuple[int, ...]) -> Window:
@@ -347,11 +264,3 @@ def _contiguous(dtype: torch.dtype, shape: tuple[int, ...]) -> Window:
         strides.insert(0, step)
         step *= max(length, 1)
     return Window(dtype, shape, tuple(strides))
-
-
-def _name(dtype: torch.dtype) -> str:
-    names = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long"}
-    names |= {torch.int32: "Int", torch.float16: "Half", torch.bfloat16: "BFloat16"}
-    names |= {torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
-    names |= {torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short"}
-    return names.get(dtype, str(dtype).removeprefix("torch."))

@@ -8,8 +8,10 @@ where the operator takes none). In the file, one line is one set of dtypes with 
     "float32": "convolution convolution:kernel_dilation? ! 4 spatial dimensions"
 
 lists tokens (see `emitted`); `?` marks those that only some programs have, and what follows `!` is
-why a sample had no program. `by` names the check where it is not PyTorch's operator database, and
-`of` the operators that one without a program of its own is made of.
+why a sample had no program. Where an argument decides what an operator's programs consist of (see
+`uses`), "int64 accumulate=True" has a line of its own. `by` names the check where it is not
+PyTorch's operator database, and `of` the operators that one without a program of its own is made
+of.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ class Proofs:
     """The proofs of all overloads, as a check fills them in."""
 
     def __init__(self) -> None:
-        self._by_dtype: dict[str, dict[str, Proof]] = {}
+        # By overload, dtype and use.
+        self._by_dtype: dict[str, dict[str, dict[str, Proof]]] = {}
         self._check: dict[str, str] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
 
@@ -94,6 +97,7 @@ class Proofs:
         tensors: Sequence[torch.dtype],
         tokens: Iterable[str],
         *,
+        use: str = "",
         is_trivial: bool = False,
         check: str = OPERATOR_DATABASE,
     ) -> None:
@@ -104,6 +108,7 @@ class Proofs:
             tensors: the dtypes of the call's tensors, arguments in the schema's order first, then
                 results; there is at least one.
             tokens: what the program consisted of.
+            use: what the call used it for, as `uses.use_of` names it.
             is_trivial: whether it may lack what other calls have, as for tensors without
                 elements.
             check: which check ran it.
@@ -117,7 +122,7 @@ class Proofs:
             found if is_trivial else frozenset(),
             has_programs=True,
         )
-        self._add(overload, _name(tensors[0]), proof, check)
+        self._add(overload, _name(tensors[0]), use, proof, check)
 
     def record_problem(
         self,
@@ -125,25 +130,32 @@ class Proofs:
         tensors: Sequence[torch.dtype],
         problem: str,
         *,
+        use: str = "",
         check: str = OPERATOR_DATABASE,
     ) -> None:
         """A call had no program, or one that was wrong; `problem` says why, in a few words."""
         line = " ".join(problem.replace("!", ".").split())
-        self._add(overload, _name(tensors[0]), Proof(problem=line), check)
+        self._add(overload, _name(tensors[0]), use, Proof(problem=line), check)
 
     def record_composition(
         self, overload: str, parts: Iterable[str], *, check: str = OPERATOR_DATABASE
     ) -> None:
         """A call ran as the programs of several operators, with a read by the host between them."""
-        self._by_dtype.setdefault(overload, {})
+        self.record_use(overload, check=check)
         self._parts[overload] = tuple(parts)
-        self._check.setdefault(overload, check)
+
+    def record_use(self, overload: str, *, check: str = OPERATOR_DATABASE) -> None:
+        """A check uses an operator, in dtypes that it runs no programs in."""
+        self._by_dtype.setdefault(overload, {})
+        self._note_check(overload, check)
 
     def merge(self, other: Proofs) -> None:
         """Add what another run of the same lowerings found."""
         for overload, by_dtype in other._by_dtype.items():
-            for dtype, proof in by_dtype.items():
-                self._add(overload, dtype, proof, other._check[overload])
+            self.record_use(overload, check=other._check[overload])
+            for dtype, by_use in by_dtype.items():
+                for use, proof in by_use.items():
+                    self._add(overload, dtype, use, proof, other._check[overload])
 
         for overload, parts in other._parts.items():
             self.record_composition(overload, parts, check=other._check[overload])
@@ -160,13 +172,16 @@ class Proofs:
         for overload, by_dtype in other._by_dtype.items():
             known = self._by_dtype.setdefault(overload, {})
             check = self._check.setdefault(overload, other._check[overload])
-            for dtype, proof in by_dtype.items():
+            for dtype, by_use in by_dtype.items():
                 if dtype not in known or check == other._check[overload]:
-                    known[dtype] = proof
+                    known[dtype] = by_use
 
-    def _add(self, overload: str, dtype: str, proof: Proof, check: str) -> None:
-        known = self._by_dtype.setdefault(overload, {})
-        known[dtype] = known[dtype].merged(proof) if dtype in known else proof
+    def _add(self, overload: str, dtype: str, use: str, proof: Proof, check: str) -> None:
+        known = self._by_dtype.setdefault(overload, {}).setdefault(dtype, {})
+        known[use] = known[use].merged(proof) if use in known else proof
+        self._note_check(overload, check)
+
+    def _note_check(self, overload: str, check: str) -> None:
         # What the operator database uses counts for the score, whoever checks it besides.
         if self._check.get(overload) != OPERATOR_DATABASE:
             self._check[overload] = check
@@ -177,8 +192,11 @@ class Proofs:
     def __contains__(self, overload: object) -> bool:
         return overload in self._by_dtype
 
-    def of(self, overload: str) -> Mapping[torch.dtype, Proof]:
-        """The proofs of an overload by dtype; none where no check uses it."""
+    def of(self, overload: str) -> Mapping[torch.dtype, Mapping[str, Proof]]:
+        """The proofs of an overload by dtype and by use; none where no check uses it.
+
+        The use is "" of an operator whose programs no argument decides.
+        """
         return {getattr(torch, name): p for name, p in self._by_dtype.get(overload, {}).items()}
 
     def parts_of(self, overload: str) -> tuple[str, ...]:
@@ -193,10 +211,13 @@ class Proofs:
         """As the data file holds them; worker processes hand theirs over so."""
         table = {}
         for overload in self:
-            dtypes_of: dict[str, list[str]] = {}
-            for dtype, proof in sorted(self._by_dtype[overload].items()):
-                dtypes_of.setdefault(str(proof), []).append(dtype)
-            rows = {" ".join(names): text for text, names in dtypes_of.items()}
+            dtypes_of: dict[tuple[str, str], list[str]] = {}
+            for dtype, by_use in sorted(self._by_dtype[overload].items()):
+                for use, proof in by_use.items():
+                    dtypes_of.setdefault((use, str(proof)), []).append(dtype)
+            rows = {
+                " ".join([*names, use]).rstrip(): text for (use, text), names in dtypes_of.items()
+            }
             check = self._check[overload]
             by = {} if check == OPERATOR_DATABASE else {"by": check}
             parts = {"of": " ".join(self._parts[overload])} if overload in self._parts else {}
@@ -209,11 +230,15 @@ def from_json(table: Mapping[str, Any]) -> Proofs:
     proofs = Proofs()
     for overload, rows in table.items():
         check = rows.get("by", OPERATOR_DATABASE)
+        proofs.record_use(overload, check=check)
         if "of" in rows:
             proofs.record_composition(overload, rows["of"].split(), check=check)
-        for names, text in rows.items():
-            for dtype in names.split() if names not in ("by", "of") else []:
-                proofs._add(overload, dtype, parse(text), check)
+        for key, text in rows.items():
+            words = key.split() if key not in ("by", "of") else []
+            names = [word for word in words if "=" not in word]
+            (use,) = [word for word in words if "=" in word] or [""]
+            for dtype in names:
+                proofs._add(overload, dtype, use, parse(text), check)
     return proofs
 
 

@@ -57,6 +57,11 @@ def max_unpool2d(a: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
     return torch.empty(shape, dtype=a.dtype, device=a.device, memory_format=memory_format)
 
 
+def pow_of_number(base: complex, exponent: Tensor) -> Tensor:
+    """Row by row, however the exponents lie."""
+    return exponent.new_empty(exponent.shape, dtype=torch.result_type(base, exponent))
+
+
 def nonzero_static(a: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Row by row, as the CPU leaves it."""
     return a.new_empty([size, a.dim()], dtype=torch.int64)
@@ -77,7 +82,9 @@ def _with_statistics(overload: Any) -> Callable[..., Any]:
 
     def shapes(*args: Any) -> tuple[Tensor, ...]:
         named = dict(zip(names, args, strict=True))
-        results = list(overload(*args))
+        # The functional form does not take what `native_batch_norm` and its `out=` may lack.
+        lacks_statistics = "running_mean" in named and named["running_mean"] is None
+        results = list((aten.native_batch_norm.default if lacks_statistics else overload)(*args))
         parameters = [named.get(n) for n in ("weight", "bias", "running_mean", "running_var")]
         dtype = statistics_dtype(args[0], *parameters)
         is_kept = named.get("training", overload is not _INFERENCE)
@@ -103,5 +110,6 @@ TABLE: dict[str, Callable[..., Any]] = {
     "aten::linalg_lstsq": lstsq,
     "aten::max_unpool2d": max_unpool2d,
     "aten::nonzero_static": nonzero_static,
+    "aten::pow.Scalar": pow_of_number,
     **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
 }

@@ -86,8 +86,11 @@ class Row:
         for reason in dict.fromkeys(verdict.refused.values()):
             refused = {dtype for dtype, why in verdict.refused.items() if why == reason}
             exceptions.append(f"{', '.join(verdicts.dtype_names(refused))} ({reason})")
-        if verdict.limits:
-            exceptions.append(f"some uses ({'; '.join(verdict.limits)})")
+        for use, reasons in verdict.refused_uses.items():
+            names = ", ".join(verdicts.dtype_names(set(reasons)))
+            exceptions.append(f"{use} of {names} ({'; '.join(dict.fromkeys(reasons.values()))})")
+        if verdict.problems:
+            exceptions.append(f"some uses ({'; '.join(verdict.problems)})")
         return f"native but for {', '.join(exceptions)}" if exceptions else "native"
 
 
@@ -156,11 +159,7 @@ def _row(name: str, overload: torch._ops.OpOverload) -> Row:
         return Row(name, "storage")
     if overload.is_view or torch.Tag.inplace_view in overload.tags:
         return Row(name, "view")
-    keys = torch._C.DispatchKey
-    is_composite = overload.has_kernel_for_dispatch_key(
-        keys.CompositeImplicitAutograd
-    ) and not overload.has_kernel_for_dispatch_key(keys.CPU)
-    if is_composite and not registry.find(overload):
+    if dispatch.is_composite(overload):
         return Row(name, "composite")
     functional = None
     with suppress(LoweringError):

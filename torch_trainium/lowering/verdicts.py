@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import cache
 
 import torch
@@ -18,21 +19,24 @@ class Verdict:
     """Of one functional overload, on one target.
 
     Attributes:
-        native: dtypes of the first tensor that it is native for.
+        native: dtypes of the first tensor that it is native for, whatever it is used for or but
+            for some uses.
         refused: other dtypes that a check covers and that exist on the target, and why each is
             a CPU fallback.
-        limits: uses of it that are not native although others are.
+        refused_uses: by use, native dtypes and why that use of them is a CPU fallback.
+        problems: what is wrong with some programs for native dtypes.
 
     """
 
     native: frozenset[torch.dtype]
     refused: dict[torch.dtype, str]
-    limits: tuple[str, ...]
+    refused_uses: dict[str, dict[torch.dtype, str]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     @property
     def is_native(self) -> bool:
         """Whether it is native for every dtype that a check covers, whatever it is used for."""
-        return bool(self.native) and not self.refused and not self.limits
+        return bool(self.native) and not (self.refused or self.refused_uses or self.problems)
 
     @property
     def reason(self) -> str:
@@ -58,17 +62,22 @@ def judge(found: Proofs, overload: str, rules: legality.Rules) -> Verdict:
         return _of_parts([judge(found, part, rules) for part in parts], parts)
     native: set[torch.dtype] = set()
     refused: dict[torch.dtype, str] = {}
-    limits: list[str] = []
-    for dtype, proof in found.of(overload).items():
+    refused_uses: dict[str, dict[torch.dtype, str]] = defaultdict(dict)
+    problems: list[str] = []
+    for dtype, by_use in found.of(overload).items():
         if not rules.takes_dtype(dtype):
             continue
-        reasons = _reasons(proof, rules)
-        if reasons:
-            refused[dtype] = "; ".join(reasons)
-        else:
-            native.add(dtype)
-            limits += _limits(proof, rules)
-    return Verdict(frozenset(native), refused, tuple(dict.fromkeys(limits)))
+        reasons = {use: _reason(proof, rules) for use, proof in by_use.items()}
+        if all(reasons.values()):
+            refused[dtype] = "; ".join(dict.fromkeys(reasons.values()))
+            continue
+        native.add(dtype)
+        for use, reason in reasons.items():
+            if reason:
+                refused_uses[use][dtype] = reason
+            elif by_use[use].problem:
+                problems.append(by_use[use].problem)
+    return Verdict(frozenset(native), refused, dict(refused_uses), tuple(dict.fromkeys(problems)))
 
 
 def _of_parts(verdicts: list[Verdict], parts: tuple[str, ...]) -> Verdict:
@@ -79,28 +88,26 @@ def _of_parts(verdicts: list[Verdict], parts: tuple[str, ...]) -> Verdict:
         blocked = verdict.refused if verdict.native else dict.fromkeys(met, verdict.reason)
         for dtype, reason in blocked.items():
             refused.setdefault(dtype, f"made of {part}: {reason}")
-    return Verdict(met - set(refused), refused, ())
+    return Verdict(met - set(refused), refused)
 
 
 def is_expressible(found: Proofs, overload: str) -> bool:
     """Whether every sample of every dtype had a program, right or wrong."""
     if parts := found.parts_of(overload):
         return all(part in found and is_expressible(found, part) for part in parts)
-    return all(p.has_programs and p.problem in ("", DIFFERS) for p in found.of(overload).values())
+    by_dtype = found.of(overload)
+    return bool(by_dtype) and all(
+        proof.has_programs and proof.problem in ("", DIFFERS)
+        for by_use in by_dtype.values()
+        for proof in by_use.values()
+    )
 
 
-def _reasons(proof: Proof, rules: legality.Rules) -> list[str]:
-    """Why every use is refused; nothing where some are taken."""
+def _reason(proof: Proof, rules: legality.Rules) -> str:
+    """Why a use is refused; "" where every program of it is taken."""
     if not proof.has_programs:
-        return [proof.problem]
-    every = rules.refusals(proof.always)
-    some = [r for r in rules.refusals(proof.sometimes) if not r.is_use]
-    return list(dict.fromkeys(str(refusal) for refusal in [*every, *some]))
-
-
-def _limits(proof: Proof, rules: legality.Rules) -> list[str]:
-    uses = [str(refusal) for refusal in rules.refusals(proof.sometimes)]
-    return [*uses, *([proof.problem] if proof.problem else [])]
+        return proof.problem
+    return "; ".join(map(str, rules.refusals(proof.always | proof.sometimes)))
 
 
 def dtype_names(chosen: frozenset[torch.dtype] | set[torch.dtype]) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+import torch
+
 from torch_trainium.lowering import dtypes, legality, table, verdicts
 from torch_trainium.lowering.table import Row
 
@@ -54,7 +56,8 @@ def _document() -> Iterator[str]:
     yield ""
     yield (
         f"Of the {score.total} overloads that the samples of PyTorch's operator database use, "
-        "forward and backward, in-place and `out=` forms counted with their functional form:"
+        "forward and backward, in every dtype that they come in, in-place and `out=` forms counted "
+        "with their functional form:"
     )
     yield ""
     yield f"- {_share(score.expressible, score.total)} are expressible in StableHLO, every sample"
@@ -95,7 +98,9 @@ def _rows() -> Iterator[str]:
 
     Each but the first holds, between tabs, an overload; the dtypes it is native for on each
     target, "*" for all; and why it is not for others. Overloads that are not listed are fallbacks.
-    A first field "@float64" stands for the dtype itself.
+    Where an argument decides, a line like "aten::put accumulate=True" follows for each use that is
+    a fallback for dtypes of the overload's line. A first field "@float64" stands for the dtype
+    itself.
     """
     yield "\t".join(["overload", *legality.TARGETS, "reason"])
     for dtype in dtypes.ELEMENT_TYPES:
@@ -107,11 +112,22 @@ def _rows() -> Iterator[str]:
         if row.kind != "operator":
             yield "\t".join([row.name, *("*" for _ in legality.TARGETS), ""])
         elif row.proven_as:
-            yield _operator(row)
+            yield from _operator(row)
 
 
-def _operator(row: Row) -> str:
+def _operator(row: Row) -> Iterator[str]:
     of_target = [row.verdict(target) for target in legality.TARGETS]
-    native = [" ".join(verdicts.dtype_names(verdict.native)) for verdict in of_target]
-    reasons = dict.fromkeys(r for verdict in of_target for r in verdict.refused.values())
-    return "\t".join([row.name, *native, "; ".join(reasons).replace("\t", " ")])
+    yield _line(row.name, [(verdict.native, verdict.refused) for verdict in of_target])
+    for use in sorted({use for verdict in of_target for use in verdict.refused_uses}):
+        refused = [verdict.refused_uses.get(use, {}) for verdict in of_target]
+        native = [
+            verdict.native.difference(of_use)
+            for verdict, of_use in zip(of_target, refused, strict=True)
+        ]
+        yield _line(f"{row.name} {use}", list(zip(native, refused, strict=True)))
+
+
+def _line(name: str, of_target: list[tuple[frozenset[torch.dtype], dict[torch.dtype, str]]]) -> str:
+    native = [" ".join(verdicts.dtype_names(chosen)) for chosen, _ in of_target]
+    reasons = dict.fromkeys(reason for _, refused in of_target for reason in refused.values())
+    return "\t".join([name, *native, "; ".join(reasons).replace("\t", " ")])

@@ -10,7 +10,8 @@ import torch
 
 from torch_trainium import _C, config
 
-_INTERNAL = tuple(
+# Code below these is nobody's line: a line is the user's.
+INTERNAL_FOLDERS = tuple(
     f"{Path(module.__file__).parent}/" for module in (torch, config) if module.__file__
 )
 
@@ -86,6 +87,11 @@ def caller_of_op() -> str:
 def user_frame() -> FrameType | None:
     """The innermost frame that is neither PyTorch's nor ours; None on a thread without any."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def is_internal(file: str) -> bool:
+    """Whether a source file is PyTorch's or ours."""
+    return file.startswith(INTERNAL_FOLDERS)

@@ -1,12 +1,11 @@
 """`torch.neuron.sanitizer`: finds uses of the same memory that nothing orders."""
 
 import warnings
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from torch_trainium import _C, config
 from torch_trainium.errors import StreamRaceError, StreamRaceWarning
-from torch_trainium.neuron.observe import _INTERNAL
+from torch_trainium.neuron.observe import INTERNAL_FOLDERS
 
 # By the kind of race.
 _MESSAGES = {
@@ -105,15 +104,10 @@ class StreamSanitizer:
     def __enter__(self) -> "StreamSanitizer":
         if _C.sanitizer.is_running():
             raise RuntimeError("a sanitizer is on already; close it before the next one")
-        _C.sanitizer.start(self._report, list(_INTERNAL))
+        _C.sanitizer.start(self._report, list(INTERNAL_FOLDERS))
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _C.sanitizer.stop()
 
     def _report(

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from torch_trainium import _C, config
 from torch_trainium.hardware.profiles import profile
 from torch_trainium.neuron import cpu_fallbacks
 from torch_trainium.neuron.devices import device_count, synchronize
+from torch_trainium.neuron.observe import INTERNAL_FOLDERS
 from torch_trainium.neuron.timeline_view.records import (
     Fallback,
     OperatorTotal,
@@ -26,10 +25,6 @@ from torch_trainium.neuron.timeline_view.records import (
     WorkRecord,
 )
 
-# Code below these is nobody's line: a line is the user's.
-_INTERNAL_FOLDERS = [
-    f"{Path(module.__file__).parent}/" for module in (torch, config) if module.__file__
-]
 PICOSECONDS_PER_MICROSECOND = 10**6
 
 
@@ -62,15 +57,10 @@ class Timeline:
         synchronize()
         self._started_ps = _times()
         self._modules = _ModuleNames()
-        _C.timeline.start_scope(_INTERNAL_FOLDERS)
+        _C.timeline.start_scope(list(INTERNAL_FOLDERS))
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         records = _C.timeline.stop_scope()
         assert self._modules is not None  # __enter__ made it
         names = self._modules.close()

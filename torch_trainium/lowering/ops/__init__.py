@@ -43,6 +43,7 @@ FAMILIES = (
     "random_rejection",
     "recurrent",
     "reduction",
+    "reparameterization",
     "scatter",
     "schur",
     "segments",

@@ -18,24 +18,24 @@ from torch_trainium.lowering.values import Number, Operand, Value
 aten = torch.ops.aten
 
 
-@pointwise(aten.add.Tensor, aten.add.Scalar)
+@pointwise(aten.add.Tensor, aten.add.Scalar, rounded=False, held=("alpha",))
 def add(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
     if a.dtype is torch.bool:
         return a | (b & alpha)
     return a + b * alpha
 
 
-@pointwise(aten.sub.Tensor, aten.sub.Scalar)
+@pointwise(aten.sub.Tensor, aten.sub.Scalar, rounded=False, held=("alpha",))
 def sub(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
     return a - b * alpha
 
 
-@pointwise(aten.mul.Tensor, aten.mul.Scalar)
+@pointwise(aten.mul.Tensor, aten.mul.Scalar, rounded=False)
 def mul(x: Builder, a: Value, b: Value) -> Value:
     return a & b if a.dtype is torch.bool else a * b
 
 
-@pointwise(aten.div.Tensor, aten.div.Scalar, result="float")
+@pointwise(aten.div.Tensor, aten.div.Scalar, result="float", rounded=False)
 def div(x: Builder, a: Value, b: Value) -> Value:
     return a / b
 
@@ -57,7 +57,7 @@ def div_mode(x: Builder, a: Operand, b: Operand, *, rounding_mode: str | None) -
     return _floor_divide(x, a, b) if rounding_mode == "floor" else _trunc_divide(x, a, b)
 
 
-@pointwise(aten.floor_divide)
+@pointwise(aten.floor_divide, rounded=False)
 def _floor_divide(x: Builder, a: Value, b: Value) -> Value:
     if not a.dtype.is_floating_point:
         quotient = _checked_divide(x, a, b)
@@ -74,7 +74,7 @@ def _floor_divide(x: Builder, a: Value, b: Value) -> Value:
     return x.select(b.eq(0), a / b, x.select(exact.eq(0), a / b * 0, floored))
 
 
-@pointwise()
+@pointwise(rounded=False)
 def _trunc_divide(x: Builder, a: Value, b: Value) -> Value:
     if not a.dtype.is_floating_point:
         return _checked_divide(x, a, b)
@@ -85,7 +85,7 @@ def _checked_divide(x: Builder, a: Value, b: Value) -> Value:
     return a / _not_zero(x, b)
 
 
-@pointwise(aten.rsub.Tensor, aten.rsub.Scalar)
+@pointwise(aten.rsub.Tensor, aten.rsub.Scalar, rounded=False, held=("alpha",))
 def rsub(x: Builder, a: Value, b: Value, *, alpha: Value) -> Value:
     return b - a * alpha
 
@@ -142,7 +142,12 @@ def pow_scalar(x: Builder, a: Value, exponent: Number) -> Value:
     if dtypes.is_integral(dtype) and exponent < 0:  # type: ignore[operator]
         raise LoweringError("Integers to negative integer powers are not allowed.")
     base = a.to(dtypes.compute_dtype(dtype))
-    return _to_power(x, base, exponent).to(dtype)
+    return _to_power(x, base, _rounded(exponent, dtype)).to(dtype)
+
+
+def _rounded(number: Number, dtype: torch.dtype) -> Number:
+    rounded: Number = torch.tensor(number, dtype=dtype, device="cpu").item()
+    return rounded if dtype.is_floating_point else number
 
 
 def _to_power(x: Builder, base: Value, exponent: Number) -> Value:
@@ -236,7 +241,10 @@ def _not_zero(x: Builder, b: Value) -> Value:
 
 @lower(aten.frexp.Tensor)
 def frexp(x: Builder, a: Value) -> tuple[Value, Value]:
-    """Mantissa and exponent, from the bits; subnormal numbers are scaled into sight first."""
+    """Mantissa and exponent, from the bits; subnormal numbers are scaled into sight first.
+
+    Those that stay out of sight, because the target takes them for zero, have exponent 0 as zero.
+    """
     wide = a.to(dtypes.compute_dtype(a.dtype))
     integer, width, bias, scale = _FLOATS[wide.dtype]
     small = x.abs(wide) < torch.finfo(wide.dtype).tiny
@@ -246,7 +254,7 @@ def frexp(x: Builder, a: Value) -> tuple[Value, Value]:
     exponent = (field - bias).to(torch.int32) - x.select(small, scale, x.constant(0, torch.int32))
     exponent_bits = x.shift_left(mask, width)
     mantissa = x.bitcast((bits & ~exponent_bits) | x.constant(bias << width, integer), wide.dtype)
-    plain = x.is_finite(wide) & wide.ne(0)
+    plain = x.is_finite(wide) & field.ne(0)
     return x.select(plain, mantissa, wide).to(a.dtype), x.select(plain, exponent, 0)
 
 

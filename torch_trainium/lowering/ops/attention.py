@@ -102,7 +102,6 @@ def _attend_backward(
     key: Value,
     value: Value,
     bias: Value | None,
-    out: Value,
     logsumexp: Value,
     is_causal: bool,
     scale: Operand | None,
@@ -115,9 +114,10 @@ def _attend_backward(
     unseen = normalizer.eq(-math.inf)
     zero = x.constant(0, scores.dtype)
     shares = x.select(unseen, zero, x.exp(scores - normalizer))
-    wide = dtypes.compute_dtype(query.dtype)
-    along = x.sum(grad.to(wide) * out.to(wide), [-1], keepdim=True)
-    of_scores = shares * (_product(x, grad, _transposed(x, values)) - along)
+    of_shares = _product(x, grad, _transposed(x, values))
+    # Equal to the sum of grad * out, but for out's rounding, which the subtraction would magnify.
+    along = x.sum(shares * of_shares, [-1], keepdim=True)
+    of_scores = shares * (of_shares - along)
     narrow = of_scores.to(query.dtype)
     of_query = _product(x, narrow, keys) * factor
     of_key = _product(x, _transposed(x, narrow), query) * factor
@@ -169,9 +169,7 @@ def flash_attention_backward(
     scale: Operand | None,
 ) -> tuple[Value, Value, Value]:
     _refuse_dropout(dropout_p)
-    results = _attend_backward(
-        x, grad, query, key, value, attn_mask, out, logsumexp, is_causal, scale
-    )
+    results = _attend_backward(x, grad, query, key, value, attn_mask, logsumexp, is_causal, scale)
     return results[:3]
 
 
@@ -220,7 +218,7 @@ def fused_attention_backward(
 ) -> tuple[Value | None, ...]:
     _refuse_dropout(dropout_p)
     *results, of_scores = _attend_backward(
-        x, grad, query, key, value, bias, out, logsumexp, is_causal, scale
+        x, grad, query, key, value, bias, logsumexp, is_causal, scale
     )
     of_bias = None
     if grad_input_mask[3] and bias is not None:

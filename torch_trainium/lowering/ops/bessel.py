@@ -62,14 +62,12 @@ def scaled_k1(x: Builder, a: Value) -> Value:
 
 @pointwise(aten.special_bessel_j0, result="float")
 def j0(x: Builder, a: Value) -> Value:
-    size = x.abs(a)
-    return x.select(size < NEAR, _near_j(x, size, 0), _far(x, size, 0)[0])
+    return _first_kind(x, x.abs(a), 0)
 
 
 @pointwise(aten.special_bessel_j1, result="float")
 def j1(x: Builder, a: Value) -> Value:
-    size = x.abs(a)
-    return x.sign(a) * x.select(size < NEAR, _near_j(x, size, 1), _far(x, size, 1)[0])
+    return x.sign(a) * _first_kind(x, x.abs(a), 1)
 
 
 @pointwise(aten.special_bessel_y0, result="float")
@@ -126,6 +124,10 @@ def _scaled_k(x: Builder, a: Value, order: int) -> Value:
     far = fitted(x, series.decay(order), inverse, 0, 1 / NEAR_K) * x.sqrt(inverse * (math.pi / 2))
     result = x.select(a < NEAR_K, near * x.exp(a), far)
     return _with_pole(x, a, result, math.inf)
+
+
+def _first_kind(x: Builder, a: Value, order: int) -> Value:
+    return x.select(a < NEAR, _near_j(x, a, order), _far(x, a, order)[0])
 
 
 def _near_j(x: Builder, a: Value, order: int) -> Value:

@@ -81,18 +81,18 @@ def _unless_nan(x: Builder, a: Value, b: Value, extreme: Value) -> Value:
     return x.select(x.is_nan(a), b, x.select(x.is_nan(b), a, extreme))
 
 
-@pointwise(aten.clamp, aten.clamp.Tensor)
+@pointwise(aten.clamp, aten.clamp.Tensor, held=("low", "high"))
 def clamp(x: Builder, a: Value, low: Value | None, high: Value | None) -> Value:
     a = a if low is None else x.maximum(a, low)
     return a if high is None else x.minimum(a, high)
 
 
-@pointwise(aten.clamp_min, aten.clamp_min.Tensor)
+@pointwise(aten.clamp_min, aten.clamp_min.Tensor, held=("low",))
 def clamp_min(x: Builder, a: Value, low: Value) -> Value:
     return x.maximum(a, low)
 
 
-@pointwise(aten.clamp_max, aten.clamp_max.Tensor)
+@pointwise(aten.clamp_max, aten.clamp_max.Tensor, held=("high",))
 def clamp_max(x: Builder, a: Value, high: Value) -> Value:
     return x.minimum(a, high)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from torch_trainium.lowering import dtypes
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.registry import lower
 from torch_trainium.lowering.values import Operand, Value
@@ -37,6 +38,9 @@ def copy(x: Builder, a: Value, source: Operand, non_blocking: bool) -> Value:
 
 @lower(aten.fill.Scalar, aten.fill.Tensor)
 def fill(x: Builder, a: Value, value: Operand) -> Value:
+    if a.size == 1 and not isinstance(value, Value):  # which the CPU fills in the wider dtype
+        wide = dtypes.compute_dtype(a.dtype)
+        return x.broadcast(x.held_number(value, wide, wide).to(a.dtype), a.shape)
     return x.broadcast(x.stored_number(value, a.dtype), a.shape)
 
 

@@ -127,8 +127,6 @@ def native_batch_norm(
     eps: Operand,
 ) -> tuple[Value, ...]:
     # With running statistics it writes to them, and is the functional form below.
-    if running_mean is None or running_var is None:
-        return batch_norm_no_stats(x, a, weight, bias, training, momentum, eps)
     stats = (running_mean, running_var)
     return batch_norm_functional(x, a, weight, bias, *stats, training, momentum, eps)[:3]
 
@@ -139,12 +137,14 @@ def batch_norm_functional(
     a: Value,
     weight: Value | None,
     bias: Value | None,
-    running_mean: Value,
-    running_var: Value,
+    running_mean: Value | None,
+    running_var: Value | None,
     training: bool,
     momentum: Operand,
     eps: Operand,
 ) -> tuple[Value, ...]:
+    if running_mean is None or running_var is None:
+        return batch_norm_no_stats(x, a, weight, bias, training, momentum, eps)
     if not training:
         stats = (running_mean, running_var)
         results = batch_norm_inference(x, a, weight, bias, *stats, momentum, eps)

@@ -1,0 +1,127 @@
+"""Command line: op_db's samples under torch.compile(fullgraph=True), compared with eager mode."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a worker is one core
+
+import argparse
+import fnmatch
+import sys
+import warnings
+from collections import Counter
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch.testing._internal import common_methods_invocations as invocations
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+import torch_trainium  # noqa: F401
+from tests.conformance import expectations
+from tests.conformance.case import FAILURES, Case, Result, Skip
+from tests.conformance.mirror import Mirror
+from tests.conformance.pool import run_cases
+
+DEVICE = "neuron"
+DTYPES = ("float32", "int64")
+# Each sample is a graph of its own.
+SAMPLES = 3
+
+
+@cache
+def operators() -> dict[str, OpInfo]:
+    return {op.full_name: op for op in invocations.op_db}
+
+
+def run(max_samples: int, case: Case, result: Result) -> None:
+    """One operator in one dtype; `result.findings` says how many samples are one whole program."""
+    op = operators()[case.name]
+    dtype = getattr(torch, case.dtype)
+    if op.name.startswith("jiterator"):
+        raise Skip("compiles a CUDA kernel")
+    if dtype not in op.supported_dtypes("cpu"):
+        raise Skip("PyTorch's CPU has no such dtype")
+    grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
+    torch.manual_seed(0)
+    for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
+        if max_samples and result.samples == max_samples:
+            break
+        result.samples += 1
+        torch._dynamo.reset()
+        try:
+            expected = outcome(op, Mirror("cpu", DEVICE)(sample), grad, is_compiled=False)
+        except Exception:  # noqa: BLE001 - eager mode does not take the sample either
+            continue
+        try:
+            actual = outcome(op, Mirror("cpu", DEVICE)(sample), grad, is_compiled=True)
+            torch.testing.assert_close(actual, expected, equal_nan=True)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the case reports
+            text = str(error).strip().splitlines() or [""]
+            result.fail(f"{type(error).__name__}: {' '.join(text[:3])[:400]}")
+
+
+def outcome(op: OpInfo, sample: Any, grad: bool, *, is_compiled: bool) -> list[Any]:
+    """What an operator gives for a sample, and the gradients of its inputs."""
+
+    def function(given: Any, args: Any, kwargs: Any) -> Any:
+        return op(given, *args, **kwargs)
+
+    if is_compiled:
+        function = torch.compile(function, fullgraph=True, dynamic=False, backend="neuron")
+    torch.neuron.manual_seed(0)  # type: ignore[attr-defined]
+    found = [function(sample.input, sample.args, sample.kwargs)]
+    if grad:
+        processed = sample.output_process_fn_grad(found[0])
+        outputs = [t for t in _tensors(processed) if t.requires_grad]
+        inputs = [t for t in _tensors((sample.input, sample.args, sample.kwargs)) if t.is_leaf]
+        inputs = [t for t in inputs if t.requires_grad]
+        if outputs and inputs:
+            ones = [torch.ones_like(t) for t in outputs]
+            found += torch.autograd.grad(outputs, inputs, ones, allow_unused=True)
+    return tree_map_only(torch.Tensor, lambda t: t.detach().cpu(), found)  # type: ignore[no-any-return]
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.compile.conformance")
+    parser.add_argument("patterns", nargs="*", help="names of op_db, with wildcards; all if none")
+    parser.add_argument("--dtypes", nargs="+", default=DTYPES)
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="at most so many of each")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds a case may take")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    # It seeds inside of the operator, which Dynamo does not trace; `outcome` seeds before.
+    invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+    torch._dynamo.config.capture_scalar_outputs = True
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    names = [
+        name
+        for name in operators()
+        if not options.patterns or any(fnmatch.fnmatch(name, p) for p in options.patterns)
+    ]
+    cases = [Case("compile", name, "op", dtype) for name in names for dtype in options.dtypes]
+    counts: Counter[str] = Counter()
+    for result in run_cases(
+        cases,
+        partial(run, options.samples),
+        jobs=options.jobs,
+        chunk_size=8,
+        timeout_seconds=options.timeout,
+    ):
+        judged = expectations.judge(result, [])
+        counts[str(judged.status)] += 1
+        for failure in judged.failures if judged.status in FAILURES else ():
+            print(f"{judged.case.name} {judged.case.dtype}: {failure}", flush=True)
+    print(", ".join(f"{n} {status}" for status, n in counts.items()))
+    return 1 if any(status in map(str, FAILURES) for status in counts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
