@@ -15,6 +15,9 @@ SUPPORTED_TORCH = ((2, 13), (2, 14))
 # The OpenMP that PyTorch uses: without it at::parallel_for runs on one thread.
 LINK_FLAGS = ["-fopenmp"]
 
+# Of the interface through which XLA's programs call handlers.
+JAXLIB_INCLUDE = str(Path(jaxlib.__file__).parent / "include")
+
 COSTS = "torch_trainium.hardware._costs"
 XLA_BUFFERS = "torch_trainium.engines._xla_buffers"
 TORCH_KERNELS = "torch_trainium.engines._torch_kernels"
@@ -221,7 +224,6 @@ if __name__ == "__main__":
     # -g1: function names and lines in the stack of a crash.
     flags = ["-O2", "-g1", built_for(torch_minor(torch.__version__))]
     flags += compile_flags(Path(include_paths()[0]))
-    jaxlib_include = str(Path(jaxlib.__file__).parent / "include")
     setup(
         ext_modules=[
             CppExtension(
@@ -239,14 +241,14 @@ if __name__ == "__main__":
             Extension(
                 XLA_BUFFERS,
                 XLA_SOURCES,
-                include_dirs=[str(ROOT / "csrc"), jaxlib_include],
+                include_dirs=[str(ROOT / "csrc"), JAXLIB_INCLUDE],
                 extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
                 language="c++",
             ),
             CppExtension(
                 TORCH_KERNELS,
                 TORCH_KERNELS_SOURCES,
-                extra_compile_args=[*flags, "-isystem", jaxlib_include],
+                extra_compile_args=[*flags, "-isystem", JAXLIB_INCLUDE],
                 extra_link_args=LINK_FLAGS,
             ),
         ],

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from tests.engines.rewritten import assert_same, operator
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.values import Value
-
-from .rewritten import assert_same, operator
 
 aten = torch.ops.aten
 FORWARD = "convolution"
@@ -124,6 +123,15 @@ def test_padding_that_pytorch_has_not_stays(padding):
         return x.convolution(a, b, strides=[1, 1], padding=[padding] * 2, dilation=[1, 1])
 
     assert_same(body, torch.rand(4, 32, 12, 12), torch.rand(48, 32, 3, 3), kernels=[])
+
+
+def test_the_gradient_of_few_channels_stays():
+    kernel = torch.rand(64, 3, 7, 7)
+    mask = [True, False, False]
+    geometry = (None, [2, 2], [3, 3], [1, 1], False, [0, 0], 1, mask)
+    body = operator(aten.convolution_backward.default, *geometry)
+    grad, image = torch.rand(2, 64, 16, 16), torch.rand(2, 3, 32, 32)
+    assert_same(body, grad, image, kernel, kernels=[])
 
 
 def test_double_precision_stays():

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
+from tests.engines.rewritten import assert_same, operator
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.values import Value
-
-from .rewritten import assert_same, operator
 
 aten = torch.ops.aten
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

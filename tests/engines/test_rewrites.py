@@ -6,12 +6,11 @@ from collections import Counter
 import pytest
 import torch
 
+from tests.engines.rewritten import compiled, engine, operator, run
 from tests.python_process import output_of
 from torch_trainium.engines import mlir
 from torch_trainium.lowering.builder import Builder
 from torch_trainium.lowering.values import Value
-
-from .rewritten import compiled, engine, operator, run
 
 aten = torch.ops.aten
 PRODUCT = operator(aten.mm.default)

@@ -19,6 +19,9 @@ ELEMENTS = ("f32", "bf16", "f16")
 # Below, XLA's own loops take no more time than a call.
 MIN_PRODUCTS = 1 << 19
 MIN_PRODUCTS_OF_GROUPS = 1 << 16
+# The gradient of an image with few channels is slow by kernels, and by XLA where strides are long.
+MIN_CHANNELS = 8
+MIN_STRIDES = 16
 # Where a batch, features and spatial dimensions lie in the image, outputs and inputs in the kernel.
 PLAIN = "[b, f, {s}]x[o, i, {s}]->[b, f, {s}]"
 OVER_BATCH = "[f, b, {s}]x[i, o, {s}]->[f, b, {s}]"
@@ -54,6 +57,13 @@ class Call:
         return min(self.padding) >= 0 and lengths == self.moved
 
     @property
+    def is_slow(self) -> bool:
+        """Whether it is a gradient for which PyTorch has no fast kernel."""
+        if self.target != "convolution_input_gradient" or self.groups > 1:
+            return False
+        return self.kernel[1] < MIN_CHANNELS and prod(self.stride) < MIN_STRIDES
+
+    @property
     def products(self) -> int:
         """How many multiplications, with those of zeros around the image."""
         return self.a.sizes[0] * prod(self.kernel) * prod(self.moved)
@@ -78,7 +88,7 @@ def rewrite(operation: Any) -> bool:
     if element_of(operation.operands[0]) not in ELEMENTS or element_of(result) != "f32":
         return False
     call = _call(operation)
-    if call is None or not call.is_possible:
+    if call is None or not call.is_possible or call.is_slow:
         return False
     if call.products < (MIN_PRODUCTS if call.groups == 1 else MIN_PRODUCTS_OF_GROUPS):
         return False
