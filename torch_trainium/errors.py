@@ -49,6 +49,10 @@ class GraphCompileError(TrainiumError, RuntimeError):
     """A graph of torch.compile that cannot be compiled; the message names operator and line."""
 
 
+class BucketError(TrainiumError, ValueError):
+    """A compiled graph got a size that is none of the buckets in its options."""
+
+
 class RecompileWarning(UserWarning):
     """A graph is compiled again and again, for shapes that go on changing."""
 

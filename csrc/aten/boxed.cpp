@@ -171,8 +171,11 @@ bool may_run_boxed(const c10::OperatorHandle& op) {
   for (const c10::Argument& argument : schema.arguments()) {
     has_operands = has_operands || holds_tensors(argument.type());
   }
-  // Factories and conversions decide on a device; their composites do it right.
-  return has_operands && !returns_views(schema) && !takes(schema, c10::TypeKind::GeneratorType) &&
+  // Views in place change a tensor's sizes and strides and nothing in memory, which may not even be
+  // there: AOTAutograd calls them on wrappers. Factories and conversions decide on a device. The
+  // composites of all these do it right.
+  return has_operands && !returns_views(schema) && !op.hasTag(at::Tag::inplace_view) &&
+         !takes(schema, c10::TypeKind::GeneratorType) &&
          !takes(schema, c10::TypeKind::DeviceObjType) &&
          !takes(schema, c10::TypeKind::StorageType) &&
          !takes(schema, c10::TypeKind::StreamObjType) && !stays_composite(qualified_name(op));

@@ -28,8 +28,8 @@ struct OperatorRecord {
   // and of any.
   Dtypes fallback_dtypes;
   Dtypes missing_dtypes;
-  Classification classification;
   std::atomic<uint64_t> calls{0};
+  Classification classification;  // behind what every call reads
 };
 
 // The record of an operator, created on first use. Records live for ever.

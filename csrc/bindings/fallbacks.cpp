@@ -42,14 +42,18 @@ py::dict totals() {
   return by_operator;
 }
 
-// Why a call on device tensors of these dtypes, which computes or returns those others, falls back;
-// "" where it is native.
+// Why a call on device tensors of these dtypes, which computes or returns those others, and has
+// such a use as "accumulate=True", falls back; "" where it is native.
 std::string reason(const std::string& name, const std::vector<c10::ScalarType>& tensors,
-                   const std::vector<c10::ScalarType>& others) {
+                   const std::vector<c10::ScalarType>& others, const std::string& use) {
   CallDtypes dtypes;
   for (const c10::ScalarType dtype : tensors) dtypes.add_tensor(dtype);
   for (const c10::ScalarType dtype : others) dtypes.add(dtype);
   const OperatorRecord& record = operator_record(name);
+  const Classification& classification = record.classification;
+  for (const UseClassification& refused : classification.uses) {
+    if (use == classification.deciding_argument + "=" + refused.value) dtypes.set_use(refused);
+  }
   return dtypes.fall_back(record) ? dtypes.reason(record) : std::string();
 }
 
@@ -80,7 +84,8 @@ void bind_fallbacks(py::module_& parent) {
   m.def("set_voices", [](py::object warn, py::object raise) {
     set_fallback_voices({voice(std::move(warn)), voice(std::move(raise))});
   });
-  m.def("reason", &reason);
+  m.def("reason", &reason, py::arg("name"), py::arg("tensors"), py::arg("others"),
+        py::arg("use") = "");
   m.def("call_without_program", &call_without_program);
   m.def("totals", &totals);
   m.def("reset_totals", &reset_fallback_totals);

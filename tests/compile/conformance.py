@@ -51,16 +51,27 @@ def run(max_samples: int, case: Case, result: Result) -> None:
             break
         result.samples += 1
         torch._dynamo.reset()
+        torch.neuron.reset_fallbacks()  # type: ignore[attr-defined]
         try:
             expected = outcome(op, Mirror("cpu", DEVICE)(sample), grad, is_compiled=False)
         except Exception:  # noqa: BLE001 - eager mode does not take the sample either
             continue
+        in_eager = torch.neuron.fallbacks()  # type: ignore[attr-defined]
+        torch.neuron.reset_fallbacks()  # type: ignore[attr-defined]
         try:
             actual = outcome(op, Mirror("cpu", DEVICE)(sample), grad, is_compiled=True)
             torch.testing.assert_close(actual, expected, equal_nan=True)
+            if not in_eager:
+                expect_no_fallback(torch.neuron.fallbacks())  # type: ignore[attr-defined]
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the case reports
             text = str(error).strip().splitlines() or [""]
             result.fail(f"{type(error).__name__}: {' '.join(text[:3])[:400]}")
+
+
+def expect_no_fallback(found: dict[str, Any]) -> None:
+    """What eager mode has native is native in a graph."""
+    for name, total in found.items():
+        raise AssertionError(f"{name} is a CPU fallback in the graph alone: {total.reason}")
 
 
 def outcome(op: OpInfo, sample: Any, grad: bool, *, is_compiled: bool) -> list[Any]:

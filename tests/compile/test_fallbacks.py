@@ -178,6 +178,10 @@ CALLS = {
     "in place": (lambda x: x.add_(1), F64),
     "random": (lambda x: torch.rand_like(x), F64),
     "refused operation": (lambda x: torch.fft.rfft(x), torch.float32),
+    "refused use": (
+        lambda x: torch.ops.aten.index_put(x, [x.long() % 4], x, accumulate=True),
+        torch.int32,
+    ),
 }
 
 

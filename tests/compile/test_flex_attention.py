@@ -111,6 +111,19 @@ def test_the_logarithm_of_the_sums():
     torch.testing.assert_close(given.detach().cpu(), scores.logsumexp(-1).detach())
 
 
+@pytest.mark.parametrize("wrap", [torch.compile, lambda function: function])
+def test_autocast_chooses_the_dtype(wrap):
+    def function(q, k, v):
+        with torch.autocast("neuron", dtype=torch.bfloat16):
+            return flex_attention(q, k, v)
+
+    given = tensors(4, "neuron")
+    out = wrap(function)(*given)
+    assert out.dtype is torch.bfloat16
+    expected = flex_attention(*(t.bfloat16() for t in given))
+    torch.testing.assert_close(out, expected)
+
+
 def test_other_devices_keep_pytorchs_checks():
     q, k, v = tensors(4, "cpu")
     with pytest.raises(NotImplementedError, match="does not support backward on CPU"):

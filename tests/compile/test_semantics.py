@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
 
 from tests.compile.models import mlp
@@ -34,6 +35,13 @@ def test_views_of_inputs_share_their_memory():
     assert tail.stride() == (1, 3)
 
 
+def test_a_view_in_another_dtype_is_a_result_of_its_own():
+    function = lambda x: torch.view_as_real(torch.complex(x, x + 1))[1]  # noqa: E731
+    x = torch.randn(3, device="neuron")
+    with torch.neuron.fallback_is("allow"):
+        torch.testing.assert_close(compiled(function)(x).cpu(), function(x.cpu()))
+
+
 def test_views_of_one_result_share_its_memory():
     def function(x):
         y = x * 2
@@ -58,6 +66,14 @@ def test_inputs_are_read_wherever_they_lie(offset):
     base = torch.randn(100, device="neuron")
     x = base[offset : offset + 36].view(6, 6).t()[::2]
     torch.testing.assert_close(compiled(lambda x: x.cumsum(0))(x).cpu(), x.cpu().cumsum(0))
+
+
+def test_views_in_place_of_a_new_tensor():
+    function = lambda x: (x * 2).squeeze_(0).t_().unsqueeze_(-1).transpose_(0, 1)  # noqa: E731
+    x = torch.randn(1, 3, 4, device="neuron")
+    given, wanted = compiled(function)(x), function(x)
+    assert given.stride() == wanted.stride()
+    torch.testing.assert_close(given.cpu(), wanted.cpu())
 
 
 def test_the_same_tensor_may_be_two_inputs():
@@ -141,6 +157,24 @@ def test_a_function_with_its_own_gradient():
     x = torch.randn(4, device="neuron", requires_grad=True)
     compiled(lambda x: Doubled.apply(x).sum())(x).backward()
     torch.testing.assert_close(x.grad.cpu(), (x * 3).detach().cpu())
+
+
+def test_a_tensor_subclass_is_computed_part_by_part(graphs):
+    parts = torch.randn(2, 3, 3, device="neuron")
+    weight = torch.randn(3, 3, device="neuron", requires_grad=True)
+
+    def gradient(run):
+        weight.grad = None
+        result = run(lambda a, b: (a @ b).sin())(
+            TwoTensor(*(part.clone() for part in parts)), weight
+        )
+        result.sum().backward()
+        return result.detach(), weight.grad
+
+    for given, wanted in zip(gradient(compiled), gradient(lambda f: f), strict=True):
+        assert isinstance(given, TwoTensor)
+        torch.testing.assert_close((given.a, given.b), (wanted.a, wanted.b))
+    assert [len(graph.pieces) for graph in graphs] == [1, 1]
 
 
 def test_a_graph_break_leaves_two_graphs_that_agree_with_eager_mode(graphs):

@@ -4,9 +4,11 @@ import warnings
 
 import pytest
 import torch
+from torch import nn
 
-from tests.compile.models import Gpt
+from tests.compile.models import Gpt, Llama
 from torch_trainium.compile.program_piece import STORM
+from torch_trainium.engines.programs import program_cache
 from torch_trainium.errors import RecompileWarning
 
 
@@ -65,36 +67,32 @@ def test_a_storm_of_shapes_names_the_dimension_and_the_line():
         function(torch.ones(3, STORM + 1, device="neuron"))
 
 
-def test_decoding_with_a_static_cache_compiles_two_graphs_and_agrees_with_the_cpu(graphs):
-    """A prompt, then one token after the other, into a cache of fixed size."""
-    length, width = 12, 8
-    weights = torch.randn(3, width, width)
-    table = torch.randn(17, width)
+def greedy_tokens(model, run, device, count):
+    """What a model says after a prompt of three tokens, one token after the other."""
+    tokens = torch.tensor([3, 1, 4], device=device)
+    positions = torch.arange(3, device=device)
+    found = []
+    with torch.no_grad():
+        for _ in range(count):
+            tokens = run(tokens, positions).argmax(keepdim=True)
+            positions = positions[-1:] + 1
+            found.append(int(tokens.item()))
+    return found
 
-    def step(weights, table, cache, tokens, position):
-        x = table[tokens]
-        q, k, v = (x @ w for w in weights)
-        cache[0].index_copy_(0, position, k)
-        cache[1].index_copy_(0, position, v)
-        seen = torch.arange(length, device=x.device) <= position[:, None]
-        mixed = torch.nn.functional.scaled_dot_product_attention(
-            q[None], cache[0][None], cache[1][None], attn_mask=seen[None]
-        )
-        return (mixed[0][-1] @ table.T).argmax()
 
-    def decode(device, step):
-        at = [weights.to(device), table.to(device), torch.zeros(2, length, width, device=device)]
-        tokens = torch.tensor([3, 1, 4], device=device)
-        position = torch.arange(3, device=device)
-        found = []
-        with torch.no_grad():
-            while len(found) < length - 3:
-                tokens = step(*at, tokens, position).reshape(1)
-                position = position[-1:] + 1
-                found.append(tokens.item())
-        return found
-
-    expected = decode("cpu", step)
-    assert decode("neuron", torch.compile(step, fullgraph=True, dynamic=False)) == expected
-    assert len(graphs) == 2
+def test_a_llama_with_a_static_cache_decodes_256_tokens_in_two_programs(graphs):
+    """One for the prompt and one for a token; the tokens are the CPU's."""
+    model = Llama()
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=0.5)
+    expected = greedy_tokens(model, model, "cpu", 256)
+    model.cache.zero_()
+    compiled = torch.compile(model.to("neuron"), fullgraph=True, dynamic=False)
+    before = greedy_tokens(model, compiled, "neuron", 2)
+    compiles = program_cache().statistics.compiles
+    model.cache.zero_()
+    assert greedy_tokens(model, compiled, "neuron", 256) == expected
+    assert before == expected[:2]
+    assert len(set(expected)) > 16
     assert [programs(graph) for graph in graphs] == [[1], [1]]
+    assert program_cache().statistics.compiles == compiles

@@ -27,7 +27,7 @@ PLAN = OperatorProgram(
     ),
     4,
     (Result(0, WINDOW), Result(None, WINDOW, resized=True, is_output=False)),
-    (0, None, [1, 0], Given(3)),
+    (0, None, [1, 0], Given(3), Given(True)),
     ((IndexError, "out of range"),),
 )
 

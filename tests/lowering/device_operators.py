@@ -27,6 +27,8 @@ from torch_trainium.neuron.cpu_fallbacks import native_means_expressible
 
 from .programs import noted_programs, record_program
 
+aten = torch.ops.aten
+
 CHECK = "device"
 HALVES = (torch.bfloat16, torch.float16)
 FLOATS = (torch.float32, *HALVES)
@@ -67,7 +69,7 @@ def cell(kind: type[nn.Module], dtype: torch.dtype) -> list[torch.Tensor]:
 
 def steps(kind: type[torch.optim.Optimizer], dtype: torch.dtype, **options: Any) -> Any:
     parameters = [made(dtype, 4).requires_grad_(), made(dtype, 2, 3).requires_grad_()]
-    optimizer = kind(parameters, lr=0.1, fused=True, **options)
+    optimizer = kind(parameters, lr=0.1, **options)
     for _ in range(2):
         for parameter in parameters:
             parameter.grad = torch.ones_like(parameter)
@@ -158,6 +160,11 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], Case]] = {
             for accumulate in (False, True)
         ],
     ),
+    "adding a tensor to a list": (
+        ALL,
+        lambda d: aten._foreach_add.Tensor([made(d, 3), made(d, 4)], made(d, 1)[0]),
+    ),
+    "eigenvalues alone": (FLOATS[:1], lambda d: torch.linalg.eigvals(made(d, 3, 3).triu())),
     "gamma's gradient": (
         FLOATS,
         lambda d: torch._standard_gamma_grad(made(d, 99), made(d, 99).flip(0)),
@@ -168,10 +175,18 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], Case]] = {
     ),
     "LSTM cell": (FLOATS, lambda d: cell(nn.LSTMCell, d)),
     "GRU cell": (FLOATS, lambda d: cell(nn.GRUCell, d)),
-    "Adam": (FLOATS, lambda d: steps(torch.optim.Adam, d, amsgrad=True)),
-    "AdamW": (FLOATS, lambda d: steps(torch.optim.AdamW, d)),
-    "SGD": (FLOATS, lambda d: steps(torch.optim.SGD, d, momentum=0.9)),
-    "Adagrad": (FLOATS, lambda d: steps(torch.optim.Adagrad, d)),
+    "Adam": (FLOATS, lambda d: steps(torch.optim.Adam, d, fused=True, amsgrad=True)),
+    "AdamW": (FLOATS, lambda d: steps(torch.optim.AdamW, d, fused=True)),
+    "SGD": (FLOATS, lambda d: steps(torch.optim.SGD, d, fused=True, momentum=0.9)),
+    "Adagrad": (FLOATS, lambda d: steps(torch.optim.Adagrad, d, fused=True)),
+    "Adam with its steps on the device": (
+        FLOATS,
+        lambda d: steps(torch.optim.Adam, d, foreach=True, capturable=True),
+    ),
+    "weight norm": (
+        FLOATS,
+        lambda d: gradients(lambda v, g: torch._weight_norm(v, g, 0), made(d, 3, 4), made(d, 3, 1)),
+    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +90,12 @@ def test_an_operand_may_be_the_one_that_is_written(data: st.DataObject) -> None:
         calls.call(aten.mul_.Tensor, compiled, compiled)
     target.mul_(target)
     same_layout(memory_of(compiled), memory_of(target))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_product_with_an_expanded_operand_lies_as_the_other(dtype: torch.dtype) -> None:
+    ones, b = torch.ones(1, 1, dtype=dtype).expand(3, 2), torch.rand(2, 3).to(dtype).t()
+    _agree(aten.mul.Tensor, ones, b)
 
 
 def _agree(overload: Any, *arguments: Any) -> None:

@@ -57,6 +57,20 @@ def test_a_number_is_taken_or_refused_as_on_the_cpu(
     _agree(lambda a, b: WITH_NUMBER[name](a, b, number), ones, ones.clone())
 
 
+def test_magnitudes_do_not_take_the_place_of_complex_numbers() -> None:
+    numbers = torch.tensor([3 + 4j, -1j])
+    _agree(lambda a: a.abs_(), numbers)
+    _agree(lambda a: a.abs(), numbers)
+
+
+@pytest.mark.parametrize("number", [True, 2, [True, 2]], ids=str)
+def test_booleans_to_powers_are_of_the_numbers_kind(number: Any) -> None:
+    values = torch.tensor([True, False])
+    _agree(lambda a: torch._foreach_pow([a, a], number), values)
+    if not isinstance(number, list):
+        _agree(lambda a: a**number, values)
+
+
 def test_a_later_number_is_refused_as_the_first() -> None:
     a = torch.ones(2, dtype=F16)
 

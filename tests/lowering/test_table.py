@@ -59,6 +59,17 @@ def test_an_overload_with_the_same_lowering_is_proven_with_it():
     assert row("aten::convolution_overrideable").proven_as == "aten::convolution"
 
 
+def test_proofs_of_the_same_lowering_hold_for_dtypes_without_one_of_their_own():
+    found = Proofs()
+    found.record("aten::gt.Scalar", [torch.float32], ["sort"])
+    for dtype in (torch.float32, torch.int64):
+        found.record("aten::gt.Tensor", [dtype], ["compare"])
+    judged = verdicts.judge(found, "aten::gt.Scalar", legality.rules("trn2"), ("aten::gt.Tensor",))
+    assert judged.native == {torch.int64}
+    assert set(judged.refused) == {torch.float32}
+    assert "aten::gt.Tensor" in row("aten::gt.Scalar").same
+
+
 def test_an_operator_without_a_proof_is_not_native():
     unproven = [row for row in table.rows() if row.kind == "operator" and not row.proven_as]
     assert unproven

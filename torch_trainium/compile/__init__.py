@@ -20,22 +20,31 @@ user_frames       whose line such an operator is
 fallbacks         which operators the chip has no program for
 refusals          which operators are in no program, and why
 costing           a piece for the cost model
+buckets           few lengths for sequences of any length
 failures          errors and warnings
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch_trainium.compile.buckets import BucketCollator as BucketCollator
+    from torch_trainium.compile.buckets import bucket_of as bucket_of
     from torch_trainium.compile.explanation import Explanation as Explanation
     from torch_trainium.compile.explanation import explain as explain
 
-__all__ = ["Explanation", "explain"]
+# Where each is: what needs Dynamo is loaded when it is asked for, which takes longer than torch.
+_MODULES = {
+    "BucketCollator": "buckets",
+    "Explanation": "explanation",
+    "bucket_of": "buckets",
+    "explain": "explanation",
+}
+__all__ = ["BucketCollator", "Explanation", "bucket_of", "explain"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs Dynamo when it is asked for: importing that takes longer than torch."""
-    if name in __all__:
-        from torch_trainium.compile import explanation
-
-        return getattr(explanation, name)
+    """Load what is public when it is asked for."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
-from torch_trainium.compile import host_inputs
+from torch_trainium.compile import host_inputs, nodes
 from torch_trainium.compile import options as compile_options
 from torch_trainium.compile.graph import CompiledGraph
 from torch_trainium.compile.options import Options
@@ -43,10 +44,11 @@ def neuron(
     """
     chosen = compile_options.read(mode, options)
     untold = host_inputs.messages(graph, chosen)
+    names = tuple(map(host_inputs.source_name, graph.graph.find_nodes(op="placeholder")))
     compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=partial(_compile, "forward", chosen),
-        bw_compiler=partial(_compile, "backward", chosen),
-        inference_compiler=partial(_compile, "inference", chosen),
+        fw_compiler=partial(_compile, "forward", chosen, names),
+        bw_compiler=partial(_compile, "backward", chosen, names),
+        inference_compiler=partial(_compile, "inference", chosen, names),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )(graph, example_inputs)
@@ -65,8 +67,16 @@ def _telling(messages: list[str], function: Callable[..., Any]) -> Callable[...,
 
 
 def _compile(
-    kind: str, options: Options, module: GraphModule, example_inputs: Sequence[torch.Tensor]
+    kind: str,
+    options: Options,
+    names: Sequence[str],
+    module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
 ) -> CompiledGraph:
+    for node in module.graph.find_nodes(op="placeholder"):
+        described = node.meta.get("desc")
+        if isinstance(described, PlainAOTInput) and described.idx < len(names):
+            node.meta[nodes.SOURCE_NAME] = names[described.idx]
     made = CompiledGraph(module, kind, options)
     for observer in observers:
         observer(made)

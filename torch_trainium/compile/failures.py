@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from torch_trainium import _C
 from torch_trainium.compile import nodes
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.refusals import Refusal
 from torch_trainium.errors import (
+    BucketError,
     FallbackWarning,
     GraphCompileError,
     GraphCutWarning,
@@ -90,6 +92,24 @@ def save(module: GraphModule, name: str, options: Options) -> Path:
     path = folder / f"{name.replace('/', '_').replace(' ', '_')}.txt"
     path.write_text(module.print_readable(print_output=False), encoding="utf-8")
     return path
+
+
+def expect_bucket(
+    name: str, line: str, buckets: Sequence[int], node: Node, dim: int, length: int
+) -> None:
+    """Refuse a length for which no program is wanted.
+
+    Raises:
+        BucketError: it is none of the buckets.
+
+    """
+    if length not in buckets:
+        raise BucketError(
+            f"dimension {dim} of {nodes.source_name(node)} is {length} long, and options="
+            f"{{'buckets': {list(buckets)}}} of {name} has no such length. Pad it, as "
+            f"torch_trainium.compile.BucketCollator does, or add the length. The graph starts at "
+            f"{line}"
+        )
 
 
 def warn_of_recompiles(name: str, count: int, what_varies: str, line: str) -> None:

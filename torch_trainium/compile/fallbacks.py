@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from torch_trainium import _C
 from torch_trainium.compile import nodes
-from torch_trainium.lowering import registry
+from torch_trainium.lowering import registry, uses
 
 KEYS = torch._C.DispatchKey
 # What only graphs have, and the operator that eager mode runs in its place.
@@ -40,7 +40,8 @@ def reason(node: Node, refusal: str = "") -> str:
         # Eager mode makes it of others, which can miss a dtype and nothing else.
         return _C.fallbacks.reason(name, [], [*tensors, *named, *made])
     # Results come last: eager mode has them when the operator has run.
-    why = _C.fallbacks.reason(name, tensors, named) or _C.fallbacks.reason(name, tensors, made)
+    use = uses.use_of(name, _named_arguments(node, target))
+    why = _C.fallbacks.reason(name, tensors, named, use) or _C.fallbacks.reason(name, tensors, made)
     return why or refusal or nodes.dtype_refusal(node)
 
 
@@ -70,3 +71,10 @@ def _operands(node: Node) -> Iterator[torch.Tensor]:
 
 def _arguments(node: Node) -> list[object]:
     return tree_leaves((node.args, node.kwargs))
+
+
+def _named_arguments(node: Node, target: torch._ops.OpOverload) -> dict[str, object]:
+    """By the schema's names, defaults filled in."""
+    schema = target._schema.arguments
+    given = dict(zip((argument.name for argument in schema), node.args, strict=False))
+    return {a.name: a.default_value for a in schema if a.has_default_value()} | given | node.kwargs

@@ -30,7 +30,7 @@ def messages(graph: GraphModule, options: Options) -> list[str]:
     if options.cpu_inputs == "allow":
         return []
     found = [
-        f"a compiled graph reads {_source_name(node)}, {_described(node)} on the CPU, in "
+        f"a compiled graph reads {source_name(node)}, {_described(node)} on the CPU, in "
         f"{reader.target} at {nodes.user_line(reader)}"
         for node, reader in _readings(graph)
     ]
@@ -66,8 +66,8 @@ def _is_transfer(node: Node) -> bool:
     return name in TRANSFERS
 
 
-def _source_name(node: Node) -> str:
-    """What the user calls an input: "rows" of L['rows']."""
+def source_name(node: Node) -> str:
+    """What the user calls an input of the graph that Dynamo captured: "rows" of L['rows']."""
     argument = node.meta.get("grapharg")
     source = getattr(argument, "source", None)
     name = source.name if source is not None else node.name

@@ -54,7 +54,7 @@ def what_varies(piece: Piece, older: Sequence[Input], newer: Sequence[Input]) ->
     for node, old, new in zip(piece.inputs, older, newer, strict=True):
         if new == old:
             continue
-        what = f"argument {node.name}"
+        what = nodes.source_name(node)
         if not (isinstance(old, Window) and isinstance(new, Window)):
             return what
         if len(old.shape) != len(new.shape):

@@ -208,7 +208,7 @@ class _Writer:
     def views_to(self, node: Node) -> list[Node]:
         """The views that lead to an output from a tensor whose memory it may be; [] if none do."""
         views: list[Node] = []
-        while nodes.is_view(node):
+        while nodes.is_view(node) and not nodes.changes_dtype(node):
             views.insert(0, node)
             source = node.args[0]
             assert isinstance(source, Node)

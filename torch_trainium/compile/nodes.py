@@ -30,6 +30,8 @@ SHAPE_QUERIES = (
     aten.sym_numel.default,
     aten.sym_storage_offset.default,
 )
+# Where an input's metadata has what the user calls it.
+SOURCE_NAME = "source_name"
 # What moves data between host and device, which is no program's work.
 TRANSFERS = (aten._to_copy.default, aten.copy_.default)
 
@@ -84,6 +86,11 @@ def has_lowering(target: Any) -> bool:
         return False
 
 
+def source_name(node: Node) -> str:
+    """What the user calls an input of the graph, or the graph where that is not known."""
+    return str(node.meta.get(SOURCE_NAME, f"argument {node.name}"))
+
+
 def is_host_number(node: Node) -> bool:
     """Whether a node's results are zero-dim CPU tensors, which a program can compute as well."""
     given = list(tensors_of(node))
@@ -106,6 +113,11 @@ def is_view(node: Node) -> bool:
     """Whether a node's result is its first argument's memory, seen otherwise."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and target.is_view
+
+
+def changes_dtype(node: Node) -> bool:
+    """Whether a view sees its memory in another dtype, as `view_as_real` does."""
+    return len(dtypes_of(node)) > 1
 
 
 def is_write(node: Node) -> bool:

@@ -29,6 +29,8 @@ class Options:
         cpu_inputs: what happens to a CPU tensor that an operator of the device reads: it is
             copied with a warning ("warn"), without ("allow"), or raises ("error").
         max_programs: how many programs of different shapes are kept for one graph.
+        buckets: the lengths that a size which varies may have; another raises BucketError. All
+            when empty. `BucketCollator` pads to them.
         debug_folder: where the graph is written if it cannot be compiled; a new temporary folder
             when empty.
 
@@ -37,6 +39,7 @@ class Options:
     fallback: str = "operator"
     cpu_inputs: str = "warn"
     max_programs: int = 64
+    buckets: tuple[int, ...] = ()
     debug_folder: str = ""
 
 
@@ -49,6 +52,11 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "cpu_inputs": _one_of("warn", "allow", "error"),
     "max_programs": lambda value: (
         "" if type(value) is int and value > 0 else "an integer from 1 on"
+    ),
+    "buckets": lambda value: (
+        ""
+        if isinstance(value, (list, tuple)) and all(type(n) is int and n > 0 for n in value)
+        else "a list of integers from 1 on"
     ),
     "debug_folder": lambda value: "" if isinstance(value, str) else "a path",
 }
@@ -78,4 +86,6 @@ def read(mode: str | None, options: Mapping[str, Any] | None) -> Options:
             )
         if allowed := _CHECKS[key](value):
             raise ValueError(f"option {key!r} is {allowed}, not {value!r}")
+    if "buckets" in given:
+        given["buckets"] = tuple(sorted(given["buckets"]))
     return Options(**given)

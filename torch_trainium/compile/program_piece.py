@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from torch_trainium import _C
-from torch_trainium.compile import costing, failures, inputs, lower
+from torch_trainium.compile import artifacts, costing, failures, inputs, lower
 from torch_trainium.compile.lower import Input, New, NumberTensor, PieceProgram, View
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece
@@ -77,6 +77,7 @@ class ProgramPiece:
         """The outputs for these inputs.
 
         Raises:
+            BucketError: a size that varies is none of the buckets.
             NodeRefusedError: a node cannot be expressed as a program; nothing has run.
             ProgramRefusedError: the compiler fails; nothing has run.
 
@@ -120,6 +121,8 @@ class ProgramPiece:
         start = time.perf_counter()
         described = tuple(map(inputs.describe, arguments))
         sizes = Sizes(zip(self.piece.inputs, arguments, strict=True))
+        for place in sizes.varying() if self._options.buckets else ():
+            failures.expect_bucket(self.name, self.line, self._options.buckets, *place)
         written = lower.lower(self.piece, described, sizes.strides)
         cost = costing.cost_program(written)
         capsule, workspace_bytes = None, 0
@@ -153,9 +156,11 @@ class ProgramRefusedError(RuntimeError):
 def _found(written: PieceProgram, name: str) -> Program:
     assert written.module is not None
     try:
-        return programs.program_cache().get(written.module, written.signature, name).program
+        found = programs.program_cache().get(written.module, written.signature, name)
     except RuntimeError as error:
         raise ProgramRefusedError(str(error)) from error
+    artifacts.record(found)
+    return found.program
 
 
 def _expectation(given: Input) -> tuple[str, Any]:

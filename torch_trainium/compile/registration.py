@@ -39,6 +39,16 @@ def _refuse_inductor() -> None:
     inductor.register()
 
 
+def _register_flex_autocast() -> None:
+    from torch_trainium.compile import flex_autocast
+
+    flex_autocast.register()
+
+
+def _register_artifacts() -> None:
+    from torch_trainium.compile import artifacts  # noqa: F401 - importing it registers them
+
+
 def _neuron(graph: Any, example_inputs: Any, **kwargs: Any) -> Any:
     from torch_trainium.compile import backend
 
@@ -58,4 +68,6 @@ ACTIONS = {
     "torch._dynamo.backends.registry": _register_backends,
     "torch._dynamo.device_interface": _register_interface,
     "torch._inductor.codegen.common": _refuse_inductor,
+    "torch._functorch._aot_autograd.autograd_cache": _register_artifacts,
+    "torch._higher_order_ops.flex_attention": _register_flex_autocast,
 }

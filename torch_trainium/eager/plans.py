@@ -148,7 +148,8 @@ def _return_row(item: Any) -> Any:
 
 def _returned(item: Any) -> Any:
     if isinstance(item, dict):
-        return Given(_of(int, item["number"]))
+        number = item["number"]
+        return Given(number if isinstance(number, bool) else _of(int, number))
     if isinstance(item, list):
         return [_returned(part) for part in item]
     return None if item is None else _of(int, item)

@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Given:
-    """A number that an operator returns beside its tensors, known from their shapes."""
+    """A number or a truth that an operator returns, known from its tensors' shapes."""
 
     number: int
 

@@ -2,147 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from torch_trainium.lowering.registry import qualified_name
 
 aten = torch.ops.aten
 
-Operand = Tensor | bool | int | float | complex
-
-
-def _expect(holds: bool, message: str, error: type[Exception] = RuntimeError) -> None:
-    if not holds:
-        raise error(message)
-
-
-def _dtype(operand: Operand) -> torch.dtype:
-    return operand.dtype if isinstance(operand, Tensor) else torch.tensor(operand).dtype
-
-
-def _alpha(a: Operand, b: Operand, alpha: Operand = 1) -> None:
-    result, number = torch.result_type(a, b), _dtype(alpha)
-    _expect(
-        number is not torch.bool or result is torch.bool,
-        "Boolean alpha only supported for Boolean results.",
+# They refuse dtypes and numbers, whatever the shapes are.
+_OF_ONE_ELEMENT = frozenset(
+    map(
+        qualified_name,
+        (
+            *(aten.add.Tensor, aten.add.Scalar, aten._foreach_add.List, aten._foreach_add.Tensor),
+            *(aten.sub.Tensor, aten.sub.Scalar, aten.rsub.Tensor, aten.rsub.Scalar),
+            *(aten._foreach_sub.List, aten._foreach_sub.Scalar, aten._foreach_sub.ScalarList),
+            *(aten.pow.Tensor_Scalar, aten.abs_.default, aten.heaviside.default),
+            *(aten.cat.out, aten.stack.out),
+        ),
     )
-    _expect(
-        result.is_floating_point or result.is_complex or not number.is_floating_point,
-        "For integral input tensors, argument alpha must not be a floating point number.",
+)
+# They give elements, and refuse to find one where there is none.
+_OF_NONE = frozenset(
+    map(
+        qualified_name,
+        (
+            *(aten.argmax.default, aten.argmin.default, aten.amax.default, aten.amin.default),
+            *(aten.aminmax.default, aten.max.default, aten.max.dim, aten.min.default, aten.min.dim),
+            *(aten.median.dim, aten.nanmedian.dim, aten.mode.default),
+        ),
     )
-    _expect(
-        result.is_complex or not number.is_complex,
-        "For non-complex input tensors, argument alpha must not be a complex number.",
-    )
+)
 
 
-def _difference(a: Operand, b: Operand, alpha: Operand = 1) -> None:
-    kinds = [_dtype(operand) is torch.bool for operand in (a, b)]
-    _expect(
-        not all(kinds),
-        "Subtraction, the `-` operator, with two bool tensors is not supported. "
-        "Use the `^` or `logical_xor()` operator instead.",
-    )
-    _expect(
-        not any(kinds),
-        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
-        "to invert a mask, use the `~` or `logical_not()` operator instead.",
-    )
-    _alpha(a, b, alpha)
+def expect_taken(overload: Any, positional: list[Any], named: dict[str, Any]) -> None:
+    """Raise what the CPU's kernel raises for such arguments.
+
+    Args:
+        overload: the operator.
+        positional, named: its arguments; tensors need no data.
+
+    """
+    name = qualified_name(overload)
+    has_elements = any(isinstance(a, torch.Tensor) and a.numel() for a in positional)
+    if name in _OF_ONE_ELEMENT or (name in _OF_NONE and not has_elements):
+        overload(*_small(positional), **{name: _small(value) for name, value in named.items()})
 
 
-def _of_members(check: Callable[..., None]) -> Callable[..., None]:
-    """The same of each member of a list, with a list of second operands or one for all."""
+def _small(argument: Any) -> Any:
+    """An argument on the CPU, of one element at most."""
+    if isinstance(argument, torch.Tensor):
+        shape = [min(length, 1) for length in argument.shape]
+        return torch.ones(shape, dtype=argument.dtype, device="cpu")
+    return [_small(item) for item in argument] if isinstance(argument, list) else argument
 
-    def check_members(tensors: list[Tensor], others: Any, alpha: Operand = 1) -> None:
-        each = others if isinstance(others, list) else [others] * len(tensors)
-        for a, b in zip(tensors, each, strict=False):
-            check(a, b, alpha)
-
-    return check_members
-
-
-def _one_dtype(name: str) -> Callable[..., None]:
-    def check(a: Tensor, b: Tensor) -> None:
-        _expect(a.dtype is b.dtype, f"{name} is not yet implemented for tensors of two dtypes.")
-
-    return check
-
-
-def _elements(name: str, without_dims: type[Exception]) -> Callable[..., None]:
-    """An extreme is one of the elements."""
-
-    def check(a: Tensor, *args: Any, dim: Any = None, **_: Any) -> None:
-        dims = args[0] if args else dim
-        if a.numel():
-            return
-        _expect(
-            dims not in (None, []),
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument.",
-            without_dims,
-        )
-        for d in dims if isinstance(dims, list) else [dims]:
-            _expect(
-                a.dim() == 0 or a.shape[d] > 0,
-                f"{name}(): Expected reduction dim {d} to have non-zero size.",
-                IndexError,
-            )
-
-    return check
-
-
-def _concatenated(tensors: list[Tensor], dim: int = 0, *, out: Tensor) -> None:
-    given = next((t.dtype for t in tensors if not torch.can_cast(t.dtype, out.dtype)), out.dtype)
-    _expect(
-        torch.can_cast(given, out.dtype),
-        f"torch.cat(): input types can't be cast to the desired output type {out.dtype}",
-        TypeError,
-    )
-
-
-def _power(a: Tensor, exponent: complex) -> None:
-    result = torch.result_type(a, exponent)
-    if result.is_floating_point:
-        torch.full((2,), exponent, dtype=result, device="cpu")  # raises where it does not fit
-
-
-_EXTREMES: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
-    "argmax": ((aten.argmax.default,), IndexError),
-    "argmin": ((aten.argmin.default,), IndexError),
-    "amax": ((aten.amax.default,), RuntimeError),
-    "amin": ((aten.amin.default,), RuntimeError),
-    "aminmax": ((aten.aminmax.default,), RuntimeError),
-    "max": ((aten.max.default, aten.max.dim), RuntimeError),
-    "min": ((aten.min.default, aten.min.dim), RuntimeError),
-    "median": ((aten.median.dim, aten.nanmedian.dim), RuntimeError),
-    "mode": ((aten.mode.default,), RuntimeError),
-}
-
-_BY_OVERLOAD: dict[Any, Callable[..., None]] = {
-    **dict.fromkeys((aten.add.Tensor, aten.add.Scalar), _alpha),
-    **dict.fromkeys((aten.sub.Tensor, aten.sub.Scalar), _difference),
-    **dict.fromkeys((aten.rsub.Tensor, aten.rsub.Scalar), _difference),
-    **dict.fromkeys((aten._foreach_add.List, aten._foreach_add.Tensor), _of_members(_alpha)),
-    aten._foreach_sub.List: _of_members(_difference),
-    aten._foreach_sub.Scalar: _of_members(_difference),
-    aten._foreach_sub.ScalarList: _of_members(_difference),
-    aten.pow.Tensor_Scalar: _power,
-    aten.heaviside.default: _one_dtype("heaviside"),
-    **dict.fromkeys((aten.cat.out, aten.stack.out), _concatenated),
-    **{
-        overload: _elements(name, without_dims)
-        for name, (overloads, without_dims) in _EXTREMES.items()
-        for overload in overloads
-    },
-}
-
-# By qualified overload; each takes the overload's arguments, tensors without data among them.
-TABLE = {qualified_name(overload): check for overload, check in _BY_OVERLOAD.items()}
 
 # Whose results must have the dtype of `out=`: their kernels do not convert. The overload is `out`
 # where none is named.

@@ -62,6 +62,20 @@ def pow_of_number(base: complex, exponent: Tensor) -> Tensor:
     return exponent.new_empty(exponent.shape, dtype=torch.result_type(base, exponent))
 
 
+def pow_by_number(base: Tensor, exponent: complex) -> Tensor:
+    """A boolean to the power of a boolean is one."""
+    if base.dtype is torch.bool and isinstance(exponent, bool):
+        return torch.empty_like(base)
+    result: Tensor = aten.pow.Tensor_Scalar(base, exponent)
+    return result
+
+
+def foreach_pow(bases: list[Tensor], exponents: list[complex] | complex) -> list[Tensor]:
+    """Each by its number, or all by one."""
+    each = exponents if isinstance(exponents, list) else [exponents] * len(bases)
+    return [pow_by_number(base, exponent) for base, exponent in zip(bases, each, strict=True)]
+
+
 def nonzero_static(a: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Row by row, as the CPU leaves it."""
     return a.new_empty([size, a.dim()], dtype=torch.int64)
@@ -111,5 +125,8 @@ TABLE: dict[str, Callable[..., Any]] = {
     "aten::max_unpool2d": max_unpool2d,
     "aten::nonzero_static": nonzero_static,
     "aten::pow.Scalar": pow_of_number,
+    "aten::pow.Tensor_Scalar": pow_by_number,
+    "aten::_foreach_pow.Scalar": foreach_pow,
+    "aten::_foreach_pow.ScalarList": foreach_pow,
     **{qualified_name(overload): _with_statistics(overload) for overload in _NORMALIZATIONS},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from torch_trainium.engines.engine import Number
-from torch_trainium.lowering import dispatch, refusals, registry, shape_functions
+from torch_trainium.lowering import dispatch, dtypes, refusals, registry, shape_functions
 from torch_trainium.lowering.call import Call, Tensor, tensors_of
 from torch_trainium.lowering.values import Scalar
 from torch_trainium.lowering.windows import Window
@@ -33,15 +34,39 @@ def results(
     overload: Any, arguments: dict[str, Any], numbers: Sequence[Number]
 ) -> list[Window | None] | None:
     """The results of a functional overload; None where PyTorch has no shape function for it."""
+    half = _half_width(overload, arguments)
+    wide = {} if half is None else _widened(arguments)
     try:
-        returned = _call(overload, arguments, numbers, {}, {})
+        returned = _call(overload, arguments, numbers, {}, wide)
     except NotImplementedError:
         return None
-    return [
+    windows = [
         None if r is None else _window(r)
         for r in tree_leaves(returned)
         if r is None or isinstance(r, torch.Tensor)
     ]
+    if half is None:
+        return windows
+    return [replace(w, dtype=half) if w and w.dtype is torch.float32 else w for w in windows]
+
+
+def _half_width(overload: Any, arguments: dict[str, Any]) -> torch.dtype | None:
+    """The dtype that all of several elementwise operands have, if it is a half-width float.
+
+    PyTorch's references convert such operands, and lay results out as these and not as they were.
+    """
+    if torch.Tag.pointwise not in overload.tags or arguments.get("dtype") is not None:
+        return None
+    found = [tensor.window.dtype for tensor in tensors_of(arguments, arguments)]
+    is_half = len(found) > 1 and len(set(found)) == 1 and found[0] in dtypes.COMPUTE_DTYPES
+    return found[0] if is_half else None
+
+
+def _widened(arguments: dict[str, Any]) -> dict[int, Window]:
+    return {
+        tensor.position: replace(tensor.window, dtype=torch.float32)
+        for tensor in tensors_of(arguments, arguments)
+    }
 
 
 def written(call: Call, layouts: Sequence[Window | None]) -> list[Window | None]:
@@ -136,8 +161,7 @@ def _call(
         positional = [as_meta(arguments[a.name]) for a in schema.arguments if not a.kwarg_only]
         named = {a.name: as_meta(arguments[a.name]) for a in schema.arguments if a.kwarg_only}
         name = registry.qualified_name(overload)
-        if name in refusals.TABLE:
-            refusals.TABLE[name](*positional, **named)
+        refusals.expect_taken(overload, positional, named)
         return shape_functions.TABLE.get(name, overload)(*positional, **named)
 
 

@@ -30,7 +30,8 @@ STORAGE = frozenset(
             "pin_memory",
             "_local_scalar_dense",
         ),
-        *("_has_compatible_shallow_copy_type", "is_same_size", "set_data", "_fused_sdp_choice"),
+        *("_has_compatible_shallow_copy_type", "_has_same_storage_numel", "is_same_size"),
+        *("set_data", "_fused_sdp_choice"),
         *("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_is_contiguous"),
         *("is_set_to", "lift", "lift_fresh", "_version", "is_coalesced", "data"),
     )
@@ -51,6 +52,7 @@ class Row:
         origin: the family of its lowering, "decomposition", or "" where it cannot be expressed.
         proven_as: the overload that its proofs are recorded for, which has the same lowering, or
             "" where nothing proves it.
+        same: other overloads with that lowering and proofs, for dtypes that it has none for.
 
     """
 
@@ -59,6 +61,7 @@ class Row:
     functional: str = ""
     origin: str = ""
     proven_as: str = ""
+    same: tuple[str, ...] = ()
 
     @property
     def check(self) -> str:
@@ -67,7 +70,7 @@ class Row:
 
     def verdict(self, target: str) -> Verdict:
         """For which dtypes it is native on a target, and why not for others."""
-        return verdicts.verdict(self.proven_as, target)
+        return verdicts.verdict(self.proven_as, target, self.same)
 
     def is_fallback(self, target: str) -> bool:
         """Whether it is a CPU fallback whatever the dtype."""
@@ -167,25 +170,23 @@ def _row(name: str, overload: torch._ops.OpOverload) -> Row:
     if functional is None:
         return Row(name, "operator")
     functional_name = registry.qualified_name(functional)
+    proven = _proven_overloads(functional, functional_name)
     return Row(
         name,
         "operator",
         functional_name,
         dispatch.origin(functional),
-        _proven_as(functional, functional_name),
+        proven[0] if proven else "",
+        proven[1:],
     )
 
 
-def _proven_as(functional: torch._ops.OpOverload, name: str) -> str:
-    """Itself, or an overload with proofs and the same lowering; "" where there is none."""
+def _proven_overloads(functional: torch._ops.OpOverload, name: str) -> tuple[str, ...]:
+    """Itself, if it has proofs, and overloads that have some and the same lowering."""
     found = verdicts.recorded()
-    if name in found:
-        return name
     lowering = registry.find(functional)
-    if lowering is None:
-        return ""
-    same = _lowerings_by_function().get(id(lowering.function), ())
-    return next((other for other in same if other in found), "")
+    same = _lowerings_by_function().get(id(lowering.function), ()) if lowering else ()
+    return tuple(other for other in dict.fromkeys((name, *same)) if other in found)
 
 
 @cache

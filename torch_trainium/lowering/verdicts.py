@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -51,12 +52,21 @@ def recorded() -> Proofs:
 
 
 @cache
-def verdict(overload: str, target: str) -> Verdict:
-    """The verdict on a functional overload, such as "aten::add.Tensor"."""
-    return judge(recorded(), overload, legality.rules(target))
+def verdict(overload: str, target: str, same: tuple[str, ...] = ()) -> Verdict:
+    """The verdict on a functional overload, such as "aten::add.Tensor".
+
+    Args:
+        overload: what it is on.
+        target: one of `legality.TARGETS`.
+        same: overloads with the same lowering, whose proofs hold for dtypes that it has none for.
+
+    """
+    return judge(recorded(), overload, legality.rules(target), same)
 
 
-def judge(found: Proofs, overload: str, rules: legality.Rules) -> Verdict:
+def judge(
+    found: Proofs, overload: str, rules: legality.Rules, same: tuple[str, ...] = ()
+) -> Verdict:
     """The verdict that some proofs and rules come to."""
     if parts := found.parts_of(overload):
         return _of_parts([judge(found, part, rules) for part in parts], parts)
@@ -64,7 +74,10 @@ def judge(found: Proofs, overload: str, rules: legality.Rules) -> Verdict:
     refused: dict[torch.dtype, str] = {}
     refused_uses: dict[str, dict[torch.dtype, str]] = defaultdict(dict)
     problems: list[str] = []
-    for dtype, by_use in found.of(overload).items():
+    by_dtype: dict[torch.dtype, Mapping[str, Proof]] = {}
+    for name in (*same, overload):
+        by_dtype.update(found.of(name))
+    for dtype, by_use in by_dtype.items():
         if not rules.takes_dtype(dtype):
             continue
         reasons = {use: _reason(proof, rules) for use, proof in by_use.items()}
