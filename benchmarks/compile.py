@@ -1,6 +1,8 @@
-"""Training steps under torch.compile: on the emulated device, on the CPU with Inductor, and eager.
+"""Architectures under torch.compile: on the emulated device, against Inductor on the CPU.
 
-Each in a process of its own with empty caches; compile times are those of the first step.
+Inference and a training step, each way in a process of its own with empty caches. A compile time is
+that of the first step, after another function was compiled. Then the processes take turns, a step
+each.
 """
 
 import argparse
@@ -10,105 +12,149 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+from architectures import ARCHITECTURES
 from results import RESULTS, machine, print_table, write
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ("mlp", "conv_net", "gpt")
+PHASES = ("inference", "training")
 WAYS = {
-    "neuron eager": ("neuron", False),
-    "neuron compiled": ("neuron", True),
-    "cpu inductor": ("cpu", True),
+    "compiled": ("--device", "neuron", "--compile"),
+    "eager": ("--device", "neuron"),
+    "inductor": ("--device", "cpu", "--compile"),
 }
+# At most: compile time and step time over Inductor's, over all and for one; over our eager step.
+BARS = {"first": 0.25, "step": 1.15, "worst_step": 1.6, "step_over_eager": 1.0}
 
 
-def training_step(name: str, device: str, is_compiled: bool) -> Callable[[], None]:
-    import torch
+class Worker:
+    """A process that is ready to step."""
 
-    from tests.compile import models
-
-    torch.manual_seed(0)
-    make, sample = {
-        "mlp": (models.mlp, lambda: torch.randn(256, 8)),
-        "conv_net": (models.conv_net, lambda: torch.randn(32, 3, 8, 8)),
-        "gpt": (
-            lambda: models.Gpt(vocabulary=256, width=128, length=64),
-            lambda: torch.randint(256, (8, 64)),
-        ),
-    }[name]
-    model = make().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    x = sample().to(device)
-    forward = torch.compile(model) if is_compiled else model
-
-    def step() -> None:
-        optimizer.zero_grad()
-        forward(x).square().mean().backward()
-        optimizer.step()
-
-    return step
-
-
-def measure(name: str, way: str, steps: int) -> dict[str, float]:
-    device, is_compiled = WAYS[way]
-    if device == "neuron":
-        import torch_trainium  # noqa: F401
-    step = training_step(name, device, is_compiled)
-    start = time.perf_counter()
-    step()
-    first_s = time.perf_counter() - start
-    step()
-    times = []
-    for _ in range(steps):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return {"first_s": first_s, "step_ms": statistics.median(times) * 1e3}
-
-
-def in_process(name: str, way: str, steps: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
+    def __init__(self, name: str, phase: str, way: str, caches: Path) -> None:
         environ = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "TORCH_TRAINIUM_CACHE": f"{folder}/programs",
-            "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.getenv("PYTHONPATH")))),
+            "TORCH_TRAINIUM_CACHE": str(caches / "programs"),
+            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if way == "inductor" else "1",
+            "HF_HUB_OFFLINE": "1",
         }
-        command = [sys.executable, __file__, "--one", name, way, "--steps", str(steps)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                Path(__file__).with_name("compile_worker.py"),
+                name,
+                phase,
+                *WAYS[way],
+            ],
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.report = json.loads(self._line())
+
+    def step_ms(self) -> float:
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return float(self._line())
+
+    def close(self) -> None:
+        self.process.communicate()
+
+    def _line(self) -> str:
+        if line := self.process.stdout.readline():
+            return line
+        raise SystemExit(f"{' '.join(map(str, self.process.args))}: exit {self.process.wait()}")
+
+
+def measure(name: str, phase: str, steps: int) -> dict[str, Any]:
+    with ExitStack() as stack:
+        workers = {}
+        for way in WAYS:
+            caches = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            workers[way] = Worker(name, phase, way, caches)
+            stack.callback(workers[way].close)
+        # The first turn of each is not counted.
+        turns = [{w: worker.step_ms() for w, worker in workers.items()} for _ in range(steps + 1)]
+        return {
+            "name": name,
+            "phase": phase,
+            "ways": {
+                way: {**worker.report, "step_ms": [turn[way] for turn in turns[1:]]}
+                for way, worker in workers.items()
+            },
+        }
+
+
+def summary(row: dict[str, Any]) -> dict[str, float]:
+    """Medians and ratios of one row; the ratio of steps is the median over turns."""
+    ours, eager, peer = (row["ways"][way] for way in ("compiled", "eager", "inductor"))
+    over = {
+        way: statistics.median(a / b for a, b in zip(ours["step_ms"], by["step_ms"], strict=True))
+        for way, by in (("step", peer), ("step_over_eager", eager))
+    }
+    return {
+        "first": ours["first_s"] / peer["first_s"],
+        **over,
+        **{f"{way}_ms": statistics.median(row["ways"][way]["step_ms"]) for way in WAYS},
+    }
+
+
+def geometric_means(summaries: list[dict[str, float]]) -> dict[str, float]:
+    means = {
+        key: statistics.geometric_mean(row[key] for row in summaries)
+        for key in ("first", "step", "step_over_eager")
+    }
+    return {**means, "worst_step": max(row["step"] for row in summaries)}
+
+
+def printed(row: dict[str, Any]) -> list[str]:
+    found, ours = row["summary"], row["ways"]["compiled"]
+    return [
+        f"{row['name']}, {row['phase']}",
+        *(f"{found[f'{way}_ms']:.1f}" for way in WAYS),
+        f"{found['step']:.2f}",
+        f"{found['step_over_eager']:.2f}",
+        f"{ours['first_s']:.1f}",
+        f"{row['ways']['inductor']['first_s']:.1f}",
+        f"{found['first']:.2f}",
+        str(ours["graphs"]),
+        str(len(ours["breaks"]) + sum(pieces - 1 for pieces in ours["pieces"])),
+        "yes" if ours["is_same"] else "no",
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--one", nargs=2, metavar=("MODEL", "WAY"), help="measure here; JSON")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ARCHITECTURES))
+    parser.add_argument("--phase", choices=PHASES, action="append", help="default: both")
+    parser.add_argument("--quick", action="store_true", help="5 steps of each instead of 30")
     parser.add_argument("--output", type=Path, default=RESULTS / "compile.json")
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(measure(*args.one, args.steps)))
-        return
-    rows, found = [], {}
-    for name in args.models:
-        by_way = found[name] = {way: in_process(name, way, args.steps) for way in WAYS}
-        ours, peer = by_way["neuron compiled"], by_way["cpu inductor"]
-        rows.append(
-            [
-                name,
-                *(f"{by_way[way]['step_ms']:.2f}" for way in WAYS),
-                f"{ours['step_ms'] / peer['step_ms']:.2f}",
-                f"{ours['first_s']:.1f}",
-                f"{peer['first_s']:.1f}",
-                f"{ours['first_s'] / peer['first_s']:.2f}",
-            ]
-        )
-    write(args.output, {"machine": machine(), "steps": args.steps, "models": found})
-    header = ["model", *(f"{way} ms" for way in WAYS), "ratio", "first s", "inductor s", "ratio"]
-    print_table(header, rows)
+    if unknown := set(args.names) - set(ARCHITECTURES):
+        parser.error(f"no architecture {', '.join(unknown)}: there are {', '.join(ARCHITECTURES)}")
+    rows = []
+    for name in args.names or ARCHITECTURES:
+        for phase in args.phase or PHASES:
+            print(f"{name}, {phase}", file=sys.stderr, flush=True)
+            row = measure(name, phase, 5 if args.quick else 30)
+            rows.append({**row, "summary": summary(row)})
+    means = {
+        phase: geometric_means([row["summary"] for row in rows if row["phase"] == phase])
+        for phase in args.phase or PHASES
+    }
+    effort = "quick" if args.quick else "full"
+    content = {"machine": machine(), "effort": effort, "bars": BARS, "means": means, "rows": rows}
+    write(args.output, content)
+    header = ["", *(f"{way} ms" for way in WAYS), "/ inductor", "/ eager"]
+    header += ["first s", "inductor s", "ratio", "graphs", "breaks", "same"]
+    print_table(header, [printed(row) for row in rows])
+    for phase, found in means.items():
+        print(phase, ", ".join(f"{key} {value:.2f} ({BARS[key]})" for key, value in found.items()))
 
 
 if __name__ == "__main__":

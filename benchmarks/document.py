@@ -164,11 +164,111 @@ without.
 """
 
 
+def compiled_graphs(result: dict[str, Any]) -> str:
+    rows = []
+    for row in result["rows"]:
+        ours, peer, found = row["ways"]["compiled"], row["ways"]["inductor"], row["summary"]
+        cuts = sum(pieces - 1 for pieces in ours["pieces"])
+        rows.append(
+            [
+                f"{row['name']}, {row['phase']}",
+                number(found["compiled_ms"], 1),
+                number(found["eager_ms"], 1),
+                number(found["inductor_ms"], 1),
+                number(found["step"]),
+                number(ours["first_s"], 1),
+                number(peer["first_s"], 1),
+                number(found["first"]),
+                f"{ours['graphs']} / {peer['graphs']}",
+                str(sum(ours["breaks"].values()) + cuts),
+                "yes" if ours["is_same"] else "no",
+            ]
+        )
+    names = {
+        "first": "compile / Inductor's",
+        "step": "step / Inductor's",
+        "worst_step": "the same, highest",
+        "step_over_eager": "step / neuron eager's",
+    }
+    phases = list(result["means"])
+    means = [
+        [
+            name,
+            *(number(result["means"][phase][key]) for phase in phases),
+            number(result["bars"][key]),
+        ]
+        for key, name in names.items()
+    ]
+    header = ["", "compiled ms", "eager ms", "Inductor ms", "/ Inductor", "compile s"]
+    header += ["Inductor s", "/ Inductor", "graphs", "breaks", "same"]
+    machine = result["machine"]
+    options = " --quick" if result["effort"] == "quick" else ""
+    return f"""## torch.compile
+
+`python benchmarks/compile.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
+{machine["threads"]} threads: architectures of the field with random weights, small
+(`benchmarks/architectures/`), in float32. Compiled and eager on `neuron`, and with Inductor on the
+CPU, each in a process of its own with empty caches. A compile time is that of the first step,
+after another function was compiled; then the three take turns, a step each, and a ratio is the
+median over turns. A training step is the compiled loss with its gradient, and a fused AdamW in
+eager mode. Graphs are Dynamo's, ours and Inductor's; breaks are Dynamo's and those that our
+compiler adds. `same`: the results are those of eager PyTorch on the CPU, or as near to those in
+float64, as PyTorch's own benchmarks of compilers define it.
+
+{markdown_table(header, rows)}
+
+Geometric means:
+
+{markdown_table(["ratio", *phases, "bar"], means)}
+"""
+
+
+def engine_rewrites(result: dict[str, Any]) -> str:
+    programs = [
+        [
+            row["name"],
+            *(number(row[key], 1) for key in ("us", "xla_us", "pytorch_us")),
+            *(number(row[key]) for key in ("to_xla", "to_pytorch")),
+            str(row["kernels"]),
+        ]
+        for row in result["operators"]
+    ]
+    training = [
+        [
+            row["name"],
+            *(number(row[key], 1) for key in ("rewritten_ms", "xla_ms", "pytorch_ms")),
+            *(number(row[key]) for key in ("to_xla", "to_pytorch")),
+        ]
+        for row in result["training"]
+    ]
+    machine = result["machine"]
+    options = " --quick" if result["effort"] == "quick" else ""
+    header = ["program", "us", "XLA us", "PyTorch us", "to XLA", "to PyTorch", "calls"]
+    steps = ["training step", "ms", "XLA ms", "PyTorch ms", "to XLA", "to PyTorch"]
+    return f"""## Engine rewrites
+
+`python benchmarks/engine_rewrites.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
+{machine["threads"]} threads; the load of the machine was {result["load"]:.1f} before. Programs of
+one operator with [PyTorch's kernels in them](compiled_eager.md#rewrites), the same programs by
+XLA's code alone, and PyTorch on the CPU. The ratios are medians over pairs of neighbouring runs;
+below 1 is faster. A program copies its result to the tensor it is for, which PyTorch need not.
+`calls` is how many kernels it has: none where XLA's code takes no more time.
+
+{markdown_table(header, programs)}
+
+Training steps of `benchmarks/models.py` in compiled eager, in turns with the CPU:
+
+{markdown_table(steps, training)}
+"""
+
+
 def main() -> None:
     sections = [HEAD]
     topics = {
         "eager": eager,
         "compiled_eager": compiled_eager,
+        "compile": compiled_graphs,
+        "engine_rewrites": engine_rewrites,
         "sanitizer": sanitizer,
         "import_time": import_time,
     }

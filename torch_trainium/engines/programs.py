@@ -20,8 +20,7 @@ from torch_trainium.engines.engine import Engine, Program, Signature
 
 logger = logging.getLogger("torch_trainium.programs")
 
-# Which rewrites programs go through, and which numbers random operators draw.
-REWRITES_VERSION = 1
+# Which numbers random operators draw.
 RANDOM_VERSION = 1
 
 PROGRAM_SUFFIX = ".program"
@@ -137,8 +136,8 @@ class ProgramCache:
         return hashlib.sha256(parts + b"\0" + module).hexdigest()
 
     def fingerprint(self) -> str:
-        """What every program depends on: compiler, flags, target, rewrites, random numbers."""
-        return f"{self._engine.fingerprint()} {REWRITES_VERSION} {RANDOM_VERSION}"
+        """What every program depends on: compiler, flags, rewrites, target, random numbers."""
+        return f"{self._engine.fingerprint()} {RANDOM_VERSION}"
 
     def _find(self, key: str, signature: Signature) -> Found | None:
         known = self._programs.get(key)
