@@ -30,7 +30,7 @@ help:
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
 	@echo 'make calibrate     fits the free constants of the cost model to the measurements'
 	@echo 'make accuracy      predicted against published times; writes docs/accuracy.md; MEASURED=rows.csv'
-	@echo 'make conformance-compile   the same cases as graphs of torch.compile'
+	@echo 'make conformance-compile   operators and their gradients as graphs of torch.compile; writes docs/compile_conformance.md'
 	@echo 'make conformance-lowering  operators and their gradients as compiled programs; writes docs/lowering_conformance.md'
 	@echo 'make lint          ruff, mypy --strict, clang-format'
 	@echo 'make format        let ruff and clang-format rewrite the sources'
@@ -106,7 +106,7 @@ accuracy: setup
 
 conformance-compile: setup
 	@$(call say,Running every operator under torch.compile)
-	$(PY) -m tests.compile.conformance --jobs 2
+	$(PY) -m tests.compile.conformance --jobs 2 --write
 
 conformance-lowering: setup
 	@$(call say,Running every operator as a compiled program)

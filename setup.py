@@ -15,8 +15,12 @@ SUPPORTED_TORCH = ((2, 13), (2, 14))
 # The OpenMP that PyTorch uses: without it at::parallel_for runs on one thread.
 LINK_FLAGS = ["-fopenmp"]
 
+# Of the interface through which XLA's programs call handlers.
+JAXLIB_INCLUDE = str(Path(jaxlib.__file__).parent / "include")
+
 COSTS = "torch_trainium.hardware._costs"
 XLA_BUFFERS = "torch_trainium.engines._xla_buffers"
+TORCH_KERNELS = "torch_trainium.engines._torch_kernels"
 
 SOURCES = [
     "csrc/aten/attention.cpp",
@@ -130,6 +134,17 @@ XLA_SOURCES = [
     "csrc/bindings_xla/store.cpp",
 ]
 
+# PyTorch's kernels for XLA's programs: needs the headers of both.
+TORCH_KERNELS_SOURCES = [
+    "csrc/bindings_kernels/convolution.cpp",
+    "csrc/bindings_kernels/dot.cpp",
+    "csrc/bindings_kernels/kernel_call.cpp",
+    "csrc/bindings_kernels/module.cpp",
+    "csrc/bindings_kernels/parallel.cpp",
+    "csrc/bindings_kernels/scan.cpp",
+    "csrc/bindings_kernels/top_k.cpp",
+]
+
 # The table that each script of csrc/codegen writes.
 GENERATED = {
     "operator_classes.py": "operator_classes.inc",
@@ -199,7 +214,7 @@ class IncrementalBuild(BuildExtension):
     def build_extension(self, ext: Extension) -> None:
         """Build one extension, its objects apart from those of the others."""
         shared = self.build_temp
-        if ext.name in (COSTS, XLA_BUFFERS):
+        if ext.name in (COSTS, XLA_BUFFERS, TORCH_KERNELS):
             self.build_temp = str(Path(shared) / ext.name.rpartition("_")[2])
         super().build_extension(ext)
         self.build_temp = shared
@@ -226,9 +241,15 @@ if __name__ == "__main__":
             Extension(
                 XLA_BUFFERS,
                 XLA_SOURCES,
-                include_dirs=[str(ROOT / "csrc"), str(Path(jaxlib.__file__).parent / "include")],
+                include_dirs=[str(ROOT / "csrc"), JAXLIB_INCLUDE],
                 extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
                 language="c++",
+            ),
+            CppExtension(
+                TORCH_KERNELS,
+                TORCH_KERNELS_SOURCES,
+                extra_compile_args=[*flags, "-isystem", JAXLIB_INCLUDE],
+                extra_link_args=LINK_FLAGS,
             ),
         ],
         cmdclass={"build_ext": IncrementalBuild},

@@ -18,9 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from setup import (  # noqa: E402
+    JAXLIB_INCLUDE,
     LINK_FLAGS,
     SOURCES,
     TIMELINE_SOURCES,
+    TORCH_KERNELS_SOURCES,
     built_for,
     compile_flags,
     torch_minor,
@@ -46,7 +48,7 @@ def unpack(requirement: str, target: Path) -> None:
 
 
 def compile_all(flags: list[str], objects: Path) -> list[Path]:
-    """Compile `_C` without optimization, which also keeps every inline function's symbols."""
+    """Compile what uses PyTorch without optimization, which keeps all inline functions' symbols."""
 
     def compile_one(source: str) -> Path:
         target = objects / f"{source.replace('/', '_')}.o"
@@ -57,7 +59,7 @@ def compile_all(flags: list[str], objects: Path) -> list[Path]:
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(compile_one, [*SOURCES, *TIMELINE_SOURCES]))
+        return list(pool.map(compile_one, [*SOURCES, *TIMELINE_SOURCES, *TORCH_KERNELS_SOURCES]))
 
 
 def symbols(library: Path, kind: str) -> set[str]:
@@ -100,6 +102,7 @@ def main(requirement: str) -> None:
         *compile_flags(torch_root / "torch" / "include"),
         built_for(minor),
         f"-I{sysconfig.get_path('include')}",
+        f"-isystem{JAXLIB_INCLUDE}",
         "-DTORCH_EXTENSION_NAME=_C",
     ]
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as objects:

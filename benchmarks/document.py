@@ -223,12 +223,52 @@ Geometric means:
 """
 
 
+def engine_rewrites(result: dict[str, Any]) -> str:
+    programs = [
+        [
+            row["name"],
+            *(number(row[key], 1) for key in ("us", "xla_us", "pytorch_us")),
+            *(number(row[key]) for key in ("to_xla", "to_pytorch")),
+            str(row["kernels"]),
+        ]
+        for row in result["operators"]
+    ]
+    training = [
+        [
+            row["name"],
+            *(number(row[key], 1) for key in ("rewritten_ms", "xla_ms", "pytorch_ms")),
+            *(number(row[key]) for key in ("to_xla", "to_pytorch")),
+        ]
+        for row in result["training"]
+    ]
+    machine = result["machine"]
+    options = " --quick" if result["effort"] == "quick" else ""
+    header = ["program", "us", "XLA us", "PyTorch us", "to XLA", "to PyTorch", "calls"]
+    steps = ["training step", "ms", "XLA ms", "PyTorch ms", "to XLA", "to PyTorch"]
+    return f"""## Engine rewrites
+
+`python benchmarks/engine_rewrites.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
+{machine["threads"]} threads; the load of the machine was {result["load"]:.1f} before. Programs of
+one operator with [PyTorch's kernels in them](compiled_eager.md#rewrites), the same programs by
+XLA's code alone, and PyTorch on the CPU. The ratios are medians over pairs of neighbouring runs;
+below 1 is faster. A program copies its result to the tensor it is for, which PyTorch need not.
+`calls` is how many kernels it has: none where XLA's code takes no more time.
+
+{markdown_table(header, programs)}
+
+Training steps of `benchmarks/models.py` in compiled eager, in turns with the CPU:
+
+{markdown_table(steps, training)}
+"""
+
+
 def main() -> None:
     sections = [HEAD]
     topics = {
         "eager": eager,
         "compiled_eager": compiled_eager,
         "compile": compiled_graphs,
+        "engine_rewrites": engine_rewrites,
         "sanitizer": sanitizer,
         "import_time": import_time,
     }

@@ -155,6 +155,14 @@ VARIABLES = (
         _bytes,
     ),
     Variable(
+        "TORCH_TRAINIUM_ENGINE_REWRITES",
+        "switch",
+        True,
+        "1: compiled programs call PyTorch's kernels on the emulated device where those are faster "
+        "than XLA's code. 0: never. Results differ by rounding, predicted times not at all.",
+        _switch,
+    ),
+    Variable(
         "TORCH_TRAINIUM_HBM_BYTES",
         "bytes",
         None,

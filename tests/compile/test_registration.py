@@ -80,6 +80,7 @@ def test_another_mode_is_refused_with_those_there_are(mode):
         ({"cpu_inputs": True}, "'cpu_inputs' is one of 'warn', 'allow', 'error', not True"),
         ({"max_programs": 0}, "'max_programs' is an integer from 1 on, not 0"),
         ({"buckets": [0, 8]}, r"'buckets' is a list of integers from 1 on, not \[0, 8\]"),
+        ({"passes": ["fusion"]}, r"'passes' is a list of some of 'casts'.*, not \['fusion'\]"),
         ({"debug_folder": 1}, "'debug_folder' is a path, not 1"),
     ],
 )

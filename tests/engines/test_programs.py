@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.python_process import output_of
-from torch_trainium.engines import programs, xla_cpu
+from torch_trainium.engines import programs, rewrites, xla_cpu
 from torch_trainium.engines.disk_cache import DiskCache
 from torch_trainium.engines.engine import Buffer, Signature
 from torch_trainium.engines.programs import PROGRAM_SUFFIX, Origin, ProgramCache
@@ -115,14 +115,18 @@ def test_threads_share_one_compile(disk):
     assert cache.statistics.compiles == 1
 
 
-def test_the_version_of_rewrites_and_of_random_numbers_is_in_the_key(disk, monkeypatch):
+def test_the_version_of_random_numbers_is_in_the_key(disk, monkeypatch):
     cache = ProgramCache(FakeEngine(), disk)
-    keys = {cache.key(b"a", SIGNATURE)}
-    monkeypatch.setattr(programs, "REWRITES_VERSION", programs.REWRITES_VERSION + 1)
-    keys.add(cache.key(b"a", SIGNATURE))
+    first = cache.key(b"a", SIGNATURE)
     monkeypatch.setattr(programs, "RANDOM_VERSION", programs.RANDOM_VERSION + 1)
-    keys.add(cache.key(b"a", SIGNATURE))
-    assert len(keys) == 3
+    assert cache.key(b"a", SIGNATURE) != first
+
+
+def test_the_rewrites_are_in_the_key(monkeypatch):
+    prints = {xla_cpu.XlaCpuEngine(with_rewrites).fingerprint() for with_rewrites in (False, True)}
+    monkeypatch.setattr(rewrites, "fingerprint", lambda: "others")
+    prints.add(xla_cpu.XlaCpuEngine(with_rewrites=True).fingerprint())
+    assert len(prints) == 3
 
 
 def test_the_engine_says_its_version_and_cpu(monkeypatch):

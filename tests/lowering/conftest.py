@@ -7,9 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from torch_trainium.eager import eager_mode_is
+from torch_trainium.eager.engine_rewrites import engine_rewrites_are
 from torch_trainium.neuron.cpu_fallbacks import fallback_is, native_means_expressible
 
 from .compare import CompareWithCpu
+
+
+@pytest.fixture(scope="package", autouse=True)
+def lowerings_alone() -> Iterator[None]:
+    """Nothing but what the lowerings wrote runs: kernels of PyTorch prove nothing about them."""
+    with engine_rewrites_are(False):
+        yield
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from torch_trainium import eager
 from torch_trainium.eager import calls
+from torch_trainium.eager.engine_rewrites import engine_rewrites_are
 from torch_trainium.errors import FallbackError
 from torch_trainium.lowering import proofs
 from torch_trainium.lowering.proofs import Proofs
@@ -198,6 +199,7 @@ def run(case: Case, dtype: torch.dtype) -> tuple[str, Proofs]:
     with (
         eager.eager_mode_is("compiled"),
         native_means_expressible(),
+        engine_rewrites_are(False),
         torch.neuron.fallback_is("error"),
         noted_programs() as programs,
     ):

@@ -6,6 +6,7 @@ device_interface  the device as Dynamo asks for it
 inductor          Inductor's refusal
 options           mode and options
 backend           from Dynamo's graph to callables
+passes            what is simplified before that
 graph             a callable: pieces that run one after the other
 partition         which nodes are programs, and which run eagerly
 lower             a piece as StableHLO
@@ -21,6 +22,8 @@ fallbacks         which operators the chip has no program for
 refusals          which operators are in no program, and why
 costing           a piece for the cost model
 buckets           few lengths for sequences of any length
+artifacts         programs among those that PyTorch saves
+ahead_of_time     exported programs and packages
 failures          errors and warnings
 """
 
@@ -28,6 +31,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch_trainium.compile.ahead_of_time import AheadOfTime as AheadOfTime
+    from torch_trainium.compile.ahead_of_time import load_package as load_package
     from torch_trainium.compile.buckets import BucketCollator as BucketCollator
     from torch_trainium.compile.buckets import bucket_of as bucket_of
     from torch_trainium.compile.explanation import Explanation as Explanation
@@ -35,12 +40,21 @@ if TYPE_CHECKING:
 
 # Where each is: what needs Dynamo is loaded when it is asked for, which takes longer than torch.
 _MODULES = {
+    "AheadOfTime": "ahead_of_time",
     "BucketCollator": "buckets",
     "Explanation": "explanation",
     "bucket_of": "buckets",
     "explain": "explanation",
+    "load_package": "ahead_of_time",
 }
-__all__ = ["BucketCollator", "Explanation", "bucket_of", "explain"]
+__all__ = [
+    "AheadOfTime",
+    "BucketCollator",
+    "Explanation",
+    "bucket_of",
+    "explain",
+    "load_package",
+]
 
 
 def __getattr__(name: str) -> Any:

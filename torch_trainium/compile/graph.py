@@ -14,6 +14,7 @@ from torch_trainium.compile.eager_piece import EagerPiece
 from torch_trainium.compile.interpret import NodeRefusedError
 from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece, partition
+from torch_trainium.compile.passes import simplify
 from torch_trainium.compile.plan import Plan, plan
 from torch_trainium.compile.program_piece import ProgramPiece, ProgramRefusedError
 from torch_trainium.compile.refusals import Refusal
@@ -40,6 +41,7 @@ class CompiledGraph:
     def __init__(self, module: GraphModule, kind: str, options: Options) -> None:
         # AOTAutograd then passes one list and gives it away, so that inputs can be freed early.
         self._boxed_call = True
+        simplify(module.graph, options.passes)
         self.module = module
         self.kind = kind
         self.options = options

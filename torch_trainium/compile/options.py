@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from torch_trainium.compile.passes import PASSES
+
 # mode: what it means here. Others of PyTorch's are refused by name.
 MODES: Mapping[str, str] = {
     "default": "one program for each graph",
@@ -31,6 +33,7 @@ class Options:
         max_programs: how many programs of different shapes are kept for one graph.
         buckets: the lengths that a size which varies may have; another raises BucketError. All
             when empty. `BucketCollator` pads to them.
+        passes: which of `passes.PASSES` simplify a graph.
         debug_folder: where the graph is written if it cannot be compiled; a new temporary folder
             when empty.
 
@@ -40,6 +43,7 @@ class Options:
     cpu_inputs: str = "warn"
     max_programs: int = 64
     buckets: tuple[int, ...] = ()
+    passes: tuple[str, ...] = tuple(PASSES)
     debug_folder: str = ""
 
 
@@ -57,6 +61,11 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
         ""
         if isinstance(value, (list, tuple)) and all(type(n) is int and n > 0 for n in value)
         else "a list of integers from 1 on"
+    ),
+    "passes": lambda value: (
+        ""
+        if isinstance(value, (list, tuple)) and set(value) <= set(PASSES)
+        else f"a list of some of {', '.join(map(repr, PASSES))}"
     ),
     "debug_folder": lambda value: "" if isinstance(value, str) else "a path",
 }
@@ -88,4 +97,6 @@ def read(mode: str | None, options: Mapping[str, Any] | None) -> Options:
             raise ValueError(f"option {key!r} is {allowed}, not {value!r}")
     if "buckets" in given:
         given["buckets"] = tuple(sorted(given["buckets"]))
+    if "passes" in given:
+        given["passes"] = tuple(given["passes"])
     return Options(**given)

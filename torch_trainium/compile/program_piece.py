@@ -18,7 +18,7 @@ from torch_trainium.compile.options import Options
 from torch_trainium.compile.partition import Piece
 from torch_trainium.compile.sizes import Sizes
 from torch_trainium.engines import programs
-from torch_trainium.engines.engine import Program
+from torch_trainium.engines.programs import Found
 from torch_trainium.hardware import costs
 from torch_trainium.lowering.numbers import RANDOM_WORDS
 from torch_trainium.lowering.windows import Window
@@ -36,6 +36,7 @@ class Compiled:
         inputs: what it was compiled for.
         graph_program: what checks arguments and runs it; None where there is nothing to compute.
         assemble: the piece's outputs, from its arguments and the new results.
+        found: the program as the cache knows it; None where there is nothing to compute.
         cost: what the timeline charges.
         seconds: how long it took to write and compile.
 
@@ -44,6 +45,7 @@ class Compiled:
     inputs: tuple[Input, ...]
     graph_program: _C.graphs.GraphProgram
     assemble: Callable[[list[Any], list[torch.Tensor]], list[Any]]
+    found: Found | None
     cost: costs.Program
     seconds: float
 
@@ -125,10 +127,10 @@ class ProgramPiece:
             failures.expect_bucket(self.name, self.line, self._options.buckets, *place)
         written = lower.lower(self.piece, described, sizes.strides)
         cost = costing.cost_program(written)
-        capsule, workspace_bytes = None, 0
+        found, capsule, workspace_bytes = None, None, 0
         if written.module is not None:
-            program = _found(written, self.name)
-            capsule, workspace_bytes = program.capsule(), program.workspace_bytes()
+            found = _found(written, self.name)
+            capsule, workspace_bytes = found.program.capsule(), found.program.workspace_bytes()
         graph_program = _C.graphs.GraphProgram(
             name=self.name,
             device=self._device,
@@ -146,21 +148,21 @@ class ProgramPiece:
             checks=list(written.checks),
         )
         seconds = time.perf_counter() - start
-        return Compiled(described, graph_program, _assembly(written), cost, seconds)
+        return Compiled(described, graph_program, _assembly(written), found, cost, seconds)
 
 
 class ProgramRefusedError(RuntimeError):
     """The compiler does not take a program that the lowerings have written."""
 
 
-def _found(written: PieceProgram, name: str) -> Program:
+def _found(written: PieceProgram, name: str) -> Found:
     assert written.module is not None
     try:
         found = programs.program_cache().get(written.module, written.signature, name)
     except RuntimeError as error:
         raise ProgramRefusedError(str(error)) from error
     artifacts.record(found)
-    return found.program
+    return found
 
 
 def _expectation(given: Input) -> tuple[str, Any]:

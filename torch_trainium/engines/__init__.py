@@ -3,6 +3,7 @@
 engine       the interface every engine has
 programs     the programs of this process
 xla_cpu      programs on the host, by XLA's CPU compiler
+rewrites     what programs do there by PyTorch's kernels
 mlir         jaxlib's MLIR
 """
 

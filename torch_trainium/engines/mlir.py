@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,18 +35,27 @@ def bytecode(module: Any) -> bytes:
     return buffer.getvalue()
 
 
-def custom_call(target: str, operands: Sequence[Any]) -> None:
-    """A call with an effect and no result, to a handler that takes row-major arrays."""
-    layouts = [_row_major(operand.type) for operand in operands]
-    stablehlo.CustomCallOp(
-        [],
+def custom_call(
+    target: str,
+    operands: Sequence[Any],
+    results: Sequence[Any] = (),
+    attributes: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """A call of a handler that takes and gives row-major arrays; its results, of these types.
+
+    One without results has an effect.
+    """
+    call = stablehlo.CustomCallOp(
+        list(results),
         list(operands),
         ir.StringAttr.get(target),
-        has_side_effect=ir.BoolAttr.get(True),
+        has_side_effect=ir.BoolAttr.get(not results),
+        backend_config=ir.DictAttr.get(dict(attributes or {})),
         api_version=ir.IntegerAttr.get(ir.IntegerType.get_signless(32), TYPED_FFI),
-        operand_layouts=ir.ArrayAttr.get(layouts),
-        result_layouts=ir.ArrayAttr.get([]),
+        operand_layouts=ir.ArrayAttr.get([_row_major(operand.type) for operand in operands]),
+        result_layouts=ir.ArrayAttr.get([_row_major(result) for result in results]),
     )
+    return list(call.results)
 
 
 def _row_major(tensor: Any) -> Any:

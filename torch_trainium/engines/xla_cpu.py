@@ -9,19 +9,24 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
+import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from torch_trainium import config
+from torch_trainium.engines import rewrites
 from torch_trainium.engines.engine import Buffer, Number, Signature
 from torch_trainium.errors import CompilerUnavailableError
 
 JAXLIB_VERSION = "0.10.2"
 STORE = "torch_trainium.store"
+KERNEL_PREFIX = "torch_trainium.kernel."
 # Compiling takes a third of the time of level 3, and programs of one operator run as fast.
 OPTIMIZATION_LEVEL = 2
 
@@ -63,11 +68,20 @@ _NUMBER_TYPES: dict[str, Any] = {
 }
 NUMBER_BYTES = 16
 
+_KERNEL_CALL = re.compile(rf'custom_call_target="{KERNEL_PREFIX}(\w+)"')
+
 
 class XlaCpuEngine:
-    """XLA's CPU client of this process."""
+    """XLA's CPU client of this process.
 
-    def __init__(self) -> None:
+    Attributes:
+        with_rewrites: whether programs that it compiles from now on call PyTorch's kernels where
+            those take less time than XLA's code.
+
+    """
+
+    def __init__(self, with_rewrites: bool = True) -> None:
+        self.with_rewrites = with_rewrites
         client, extension = _jaxlib()
         from torch_trainium.engines import _xla_buffers
 
@@ -96,12 +110,15 @@ class XlaCpuEngine:
     def fingerprint(self) -> str:
         """What the compiler's output depends on beside the module."""
         options = hashlib.sha256(self._options.SerializeAsString()).hexdigest()[:12]
-        return f"xla_cpu jaxlib-{JAXLIB_VERSION} options-{options} {_host_isa()}"
+        rewritten = rewrites.fingerprint() if self.with_rewrites else "none"
+        return (
+            f"xla_cpu jaxlib-{JAXLIB_VERSION} options-{options} rewrites-{rewritten} {_host_isa()}"
+        )
 
     def compile(self, module: bytes, signature: Signature) -> XlaCpuProgram:
         """Compile a StableHLO module whose only function is `main`."""
         loaded = self._client.compile_and_load(
-            _with_stores(module, signature), self._devices, self._options
+            _prepared(module, signature, self.with_rewrites), self._devices, self._options
         )
         return XlaCpuProgram(self, loaded, signature)
 
@@ -181,6 +198,10 @@ class XlaCpuProgram:
         """Bytes from which `XlaCpuEngine.load` makes the program again."""
         return self._engine.serialize(self._loaded)
 
+    def kernels(self) -> Counter[str]:
+        """How often it calls each of PyTorch's kernels, as `engines.rewrites` arranged."""
+        return Counter(_KERNEL_CALL.findall(self.hlo_text()))
+
     def workspace_bytes(self) -> int:
         """Memory that a run takes beside inputs and outputs."""
         taken: int = self._loaded.get_compiled_memory_stats().temp_size_in_bytes
@@ -221,17 +242,17 @@ def _interned(buffer: Buffer) -> Buffer:
 
 @cache
 def engine() -> XlaCpuEngine:
-    """The engine of this process."""
-    return XlaCpuEngine()
+    """The engine of this process, as TORCH_TRAINIUM_ENGINE_REWRITES has it."""
+    return XlaCpuEngine(with_rewrites=config.current()["TORCH_TRAINIUM_ENGINE_REWRITES"])
 
 
 @cache
 def _jaxlib() -> tuple[Any, Any]:
-    """jaxlib's client and extension modules, with our custom call registered."""
+    """jaxlib's client and extension modules, with our custom calls registered."""
     try:
         from jaxlib import _jax, version, xla_client  # type: ignore[attr-defined]
 
-        from torch_trainium.engines import _xla_buffers
+        from torch_trainium.engines import _torch_kernels, _xla_buffers
     except ImportError as error:
         raise CompilerUnavailableError(
             f"compiled programs need jaxlib {JAXLIB_VERSION} on the emulated device: "
@@ -242,9 +263,9 @@ def _jaxlib() -> tuple[Any, Any]:
             f"compiled programs need jaxlib {JAXLIB_VERSION} and found {version.__version__}: "
             f"pip install jaxlib=={JAXLIB_VERSION}"
         )
-    _jax.register_custom_call_target(
-        STORE, _xla_buffers.store_handler(), "cpu", api_version=1, traits=0
-    )
+    handlers = {STORE: _xla_buffers.store_handler(), **_torch_kernels.handlers()}
+    for name, handler in handlers.items():
+        _jax.register_custom_call_target(name, handler, "cpu", api_version=1, traits=0)
     sys.meta_path.insert(0, _without_jax)
     return xla_client, _jax
 
@@ -257,15 +278,18 @@ def _host_isa() -> str:
     return f"{platform.machine()}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
 
 
-def _with_stores(module: bytes, signature: Signature) -> bytes:
+def _prepared(module: bytes, signature: Signature, with_rewrites: bool) -> bytes:
     """The module with a `main` that stores its results at addresses it takes as last argument."""
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import func
 
     from torch_trainium.engines import mlir
+    from torch_trainium.engines.rewrites.table import rewrite
 
     with mlir.context(), ir.Location.unknown():
         parsed = ir.Module.parse(module)
+        if with_rewrites:
+            rewrite(parsed)
         main: Any = next(iter(parsed.body))
         stores = len(signature.outputs) + signature.has_error
         table = ir.RankedTensorType.get([stores], ir.IntegerType.get_unsigned(64))

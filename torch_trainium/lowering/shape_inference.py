@@ -87,10 +87,10 @@ def written(call: Call, layouts: Sequence[Window | None]) -> list[Window | None]
     pairs = list(zip(targets, layouts, strict=True))
     if schema.name in _FILL_ANY_SHAPE and all(w and t.window.size == w.size for t, w in pairs):
         return [target.window for target in targets]
-    has_out = any(argument.is_out for argument in schema.arguments)
+    out = tensors_of([a.name for a in schema.arguments if a.is_out], call.arguments)
     name = registry.qualified_name(call.overload)
     tensors: dict[int, torch.Tensor] = {}
-    before = {t.position: _asked_for(name, t.window, w) for t, w in pairs} if has_out else {}
+    before = {t.position: _asked_for(name, t.window, w) for t, w in pairs if t in out}
     try:
         _call(call.overload, call.arguments, call.numbers, tensors, before)
     except NotImplementedError:
@@ -98,12 +98,13 @@ def written(call: Call, layouts: Sequence[Window | None]) -> list[Window | None]
     becoming: list[Window | None] = []
     for target, layout in pairs:
         after = _window(tensors[target.position])
-        if not has_out and after.shape != target.window.shape:
+        is_out = target in out
+        if not is_out and after.shape != target.window.shape:
             raise RuntimeError(
                 f"output with shape {list(target.window.shape)} doesn't match the broadcast "
                 f"shape {list(after.shape)}"
             )
-        becoming.append(layout if has_out and layout and layout.shape != after.shape else after)
+        becoming.append(layout if is_out and layout and layout.shape != after.shape else after)
     return becoming
 
 
