@@ -137,6 +137,7 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := set(args.names) - set(ARCHITECTURES):
         parser.error(f"no architecture {', '.join(unknown)}: there are {', '.join(ARCHITECTURES)}")
+    load = os.getloadavg()[0]
     rows = []
     for name in args.names or ARCHITECTURES:
         for phase in args.phase or PHASES:
@@ -147,8 +148,14 @@ def main() -> None:
         phase: geometric_means([row["summary"] for row in rows if row["phase"] == phase])
         for phase in args.phase or PHASES
     }
-    effort = "quick" if args.quick else "full"
-    content = {"machine": machine(), "effort": effort, "bars": BARS, "means": means, "rows": rows}
+    content = {
+        "machine": machine(),
+        "load": load,
+        "effort": "quick" if args.quick else "full",
+        "bars": BARS,
+        "means": means,
+        "rows": rows,
+    }
     write(args.output, content)
     header = ["", *(f"{way} ms" for way in WAYS), "/ inductor", "/ eager"]
     header += ["first s", "inductor s", "ratio", "graphs", "breaks", "same"]

@@ -206,14 +206,14 @@ def compiled_graphs(result: dict[str, Any]) -> str:
     return f"""## torch.compile
 
 `python benchmarks/compile.py{options}`, on {machine["cores"]} cores of {machine["cpu"]},
-{machine["threads"]} threads: architectures of the field with random weights, small
-(`benchmarks/architectures/`), in float32. Compiled and eager on `neuron`, and with Inductor on the
-CPU, each in a process of its own with empty caches. A compile time is that of the first step,
-after another function was compiled; then the three take turns, a step each, and a ratio is the
-median over turns. A training step is the compiled loss with its gradient, and a fused AdamW in
-eager mode. Graphs are Dynamo's, ours and Inductor's; breaks are Dynamo's and those that our
-compiler adds. `same`: the results are those of eager PyTorch on the CPU, or as near to those in
-float64, as PyTorch's own benchmarks of compilers define it.
+{machine["threads"]} threads; the load of the machine was {result["load"]:.1f} before. Architectures
+of the field with random weights, small (`benchmarks/architectures/`), in float32. Compiled and
+eager on `neuron`, and with Inductor on the CPU, each in a process of its own with empty caches. A
+compile time is that of the first step, after another function was compiled; then the three take
+turns, a step each, and a ratio is the median over turns. A training step is the compiled loss with
+its gradient, and a fused AdamW in eager mode. Graphs are Dynamo's, ours and Inductor's; breaks are
+Dynamo's and those that our compiler adds. `same`: the results are those of eager PyTorch on the
+CPU, or as near to those in float64, as PyTorch's own benchmarks of compilers define it.
 
 {markdown_table(header, rows)}
 

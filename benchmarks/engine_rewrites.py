@@ -23,7 +23,7 @@ from torch_trainium.eager.engine_rewrites import engine_rewrites_are
 from torch_trainium.lowering import dispatch
 
 aten = torch.ops.aten
-TRAINED = ("mlp", "gpt", "resnet18", "lstm")
+TRAINED = ("gpt", "resnet18")
 BFLOAT16 = torch.bfloat16
 
 

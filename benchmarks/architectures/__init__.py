@@ -38,7 +38,7 @@ ARCHITECTURES = {
     "llama": Architecture(language.llama, TEXT, TINY_TEXT),
     "qwen3": Architecture(language.qwen3, TEXT, TINY_TEXT),
     "mixtral": Architecture(
-        language.mixtral, {"width": 128, "layers": 2, "batch": 2, "length": 64}, TINY_TEXT
+        language.mixtral, {"width": 128, "layers": 2, "batch": 1, "length": 64}, TINY_TEXT
     ),
     "bert": Architecture(language.bert, TEXT, TINY_TEXT),
     "mamba": Architecture(
@@ -79,7 +79,7 @@ ARCHITECTURES = {
     ),
     "graph_sage": Architecture(
         graphs.graph_sage,
-        {"width": 128, "layers": 3, "nodes": 4096, "edges": 32768},
+        {"width": 128, "layers": 3, "nodes": 8192, "edges": 65536},
         {"width": 16, "layers": 2, "nodes": 32, "edges": 128},
     ),
 }

@@ -6,12 +6,12 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -103,8 +103,21 @@ class PreparedPlainCall final : public PreparedCall {
   const size_t argument_count_;
 };
 
-// How often all programs in memory were released.
-std::atomic<uint64_t> releases{0};
+// By the key of a call's arguments.
+using PlainCalls = std::unordered_map<std::string, std::shared_ptr<const PlainCall>>;
+
+class PythonPrograms;
+
+// Those of all operators, whose programs can be released.
+struct Operators {
+  std::mutex mutex;
+  std::unordered_set<PythonPrograms*> known;
+};
+
+Operators& operators() {
+  static auto* all = new Operators;  // outlives operators that are destroyed at exit
+  return *all;
+}
 
 // The programs of an operator are a Python function of the list of its arguments that returns a
 // prepared call, or the text of why there is none. Its attribute `plain` is what calls with the
@@ -114,7 +127,14 @@ class PythonPrograms final : public OperatorPrograms {
   PythonPrograms(const c10::OperatorHandle& op, py::object prepare, std::vector<bool> takes_numbers)
       : schema_(op.schema()),
         prepare_(std::move(prepare)),
-        takes_numbers_(std::move(takes_numbers)) {}
+        takes_numbers_(std::move(takes_numbers)) {
+    const std::lock_guard lock(operators().mutex);
+    operators().known.insert(this);
+  }
+  ~PythonPrograms() override {
+    const std::lock_guard lock(operators().mutex);
+    operators().known.erase(this);
+  }
 
   std::unique_ptr<PreparedCall> prepare(const Stack& stack, std::string& refusal) override {
     const size_t count = schema_.arguments().size();
@@ -125,7 +145,6 @@ class PythonPrograms final : public OperatorPrograms {
                        takes_numbers_, read);
     if (has_key) {
       const std::lock_guard lock(mutex_);
-      drop_released();
       const auto known = plain_calls_.find(read.key);
       if (known != plain_calls_.end()) {
         return std::make_unique<PreparedPlainCall>(known->second, std::move(read), count);
@@ -140,19 +159,17 @@ class PythonPrograms final : public OperatorPrograms {
     const py::object plain = py::getattr(prepared, "plain", py::none());
     if (has_key && !plain.is_none()) {
       const std::lock_guard lock(mutex_);
-      drop_released();
       plain_calls_.emplace(std::move(read.key), py::cast<std::shared_ptr<PlainCall>>(plain));
     }
     return std::make_unique<PythonCall>(schema_, std::move(prepared));
   }
 
- private:
-  void drop_released() {
-    const uint64_t now = releases.load(std::memory_order_relaxed);
-    if (now != seen_releases_) plain_calls_.clear();
-    seen_releases_ = now;
+  PlainCalls take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(plain_calls_, {});
   }
 
+ private:
   py::object prepare_in_python(const Stack& stack) {
     const size_t count = schema_.arguments().size();
     py::list arguments(count);
@@ -171,9 +188,19 @@ class PythonPrograms final : public OperatorPrograms {
   const Held prepare_;
   const std::vector<bool> takes_numbers_;
   std::mutex mutex_;
-  uint64_t seen_releases_ = 0;
-  std::unordered_map<std::string, std::shared_ptr<const PlainCall>> plain_calls_;
+  PlainCalls plain_calls_;
 };
+
+// Lets go of the programs that calls run without Python code. A lock is never held with the GIL:
+// who holds the lock may be waiting for that.
+void release_programs() {
+  std::vector<PlainCalls> released;
+  {
+    const py::gil_scoped_release no_gil;
+    const std::lock_guard lock(operators().mutex);
+    for (PythonPrograms* programs : operators().known) released.push_back(programs->take());
+  }
+}
 
 // A provider is a Python function from an overload's name to its programs, and of each argument
 // whether they take its numbers when they run.
@@ -233,7 +260,7 @@ std::shared_ptr<PlainCall> plain_call(py::object capsule, std::vector<int64_t> i
 void bind_compiled_eager(py::module_& parent) {
   py::module_ m = parent.def_submodule("programs", "Compiled eager.");
   m.def("set_provider", &set_provider);
-  m.def("release", [] { releases.fetch_add(1, std::memory_order_relaxed); });
+  m.def("release", &release_programs);
   m.def("reserve_random", &reserve);
   m.def("host_offset", [] { return runtime_or_raise().host_offset(); });
   py::class_<ResultTensors>(m, "ResultTensors")

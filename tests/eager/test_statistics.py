@@ -5,6 +5,7 @@ import torch
 
 from torch_trainium import eager
 from torch_trainium.eager import calls
+from torch_trainium.engines import memory_maps, programs
 from torch_trainium.engines.programs import Origin, program_cache
 
 
@@ -65,17 +66,29 @@ def test_they_print_with_totals_first():
 
 
 def test_programs_beyond_the_most_that_fit_are_released_and_found_again(monkeypatch):
-    monkeypatch.setattr(program_cache(), "max_loaded", 8)
-    program_cache().release()
+    monkeypatch.setattr(programs, "LOADS_PER_COUNT", 8)
+    monkeypatch.setattr(program_cache(), "max_maps", 0)
+    calls.release_programs()
     before = eager.program_statistics()
     for _ in range(2):
         for length in range(900, 912):
             a = torch.ones(length, device="neuron")
             assert (a * 3 + a).sum().item() == 4 * length
-            assert len(program_cache()._programs) <= 8
+            assert len(program_cache()._programs) <= 9
     after = eager.program_statistics()
     assert after.compiles + after.disk_hits - before.compiles - before.disk_hits > 36
     assert after.misses - before.misses > 36
+
+
+def test_a_release_gives_memory_maps_back():
+    calls.release_programs()
+    fewest = memory_maps.count()
+    for length in range(920, 940):
+        torch.neg(torch.ones(length, device="neuron"))
+    most = memory_maps.count()
+    calls.release_programs()
+    assert most - fewest >= 60  # a program has at least three
+    assert memory_maps.count() - fewest <= (most - fewest) / 2
 
 
 def test_a_call_that_was_prepared_before_a_release_still_runs():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torch_trainium import config
-from torch_trainium.engines import xla_cpu
+from torch_trainium.engines import memory_maps, xla_cpu
 from torch_trainium.engines.disk_cache import DiskCache
 from torch_trainium.engines.engine import Engine, Program, Signature
 
@@ -69,8 +69,10 @@ class Found(NamedTuple):
 # After how much compiling a line is logged that says so, and how much is done.
 SECONDS_PER_LINE = 10.0
 
-# A loaded program maps a few pieces of memory, and Linux allows a process 65,530.
-MAX_LOADED = 8192
+# A loaded program maps from three to a hundred pieces of memory. Where a process has this share of
+# those that Linux allows it, programs are let go; they are counted after so many loads.
+SHARE_OF_MAPS = 0.7
+LOADS_PER_COUNT = 64
 
 
 class ProgramCache:
@@ -81,14 +83,16 @@ class ProgramCache:
     Args:
         engine: compiles and loads them.
         disk: where they are kept; None keeps them in memory only.
-        max_loaded: how many may be in memory; who uses them calls `release` when it `is_full`.
+
+    Attributes:
+        max_maps: how many pieces of memory the process may have mapped before it `is_full`; who
+            uses the programs then calls `release`.
 
     """
 
-    def __init__(
-        self, engine: Engine, disk: DiskCache | None, max_loaded: int = MAX_LOADED
-    ) -> None:
-        self.max_loaded = max_loaded
+    def __init__(self, engine: Engine, disk: DiskCache | None) -> None:
+        self.max_maps = int(SHARE_OF_MAPS * memory_maps.most())
+        self._loads = 0
         self.statistics = Statistics()
         self.disk = disk
         self._engine = engine
@@ -113,8 +117,11 @@ class ProgramCache:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many programs in memory as there may be."""
-        return len(self._programs) >= self.max_loaded
+        """Whether there may be no more programs in memory, as far as was counted."""
+        if self._loads < LOADS_PER_COUNT:
+            return False
+        self._loads = 0
+        return memory_maps.count() > self.max_maps
 
     def release(self) -> None:
         """Let go of the programs in memory: those that nobody else holds are unloaded."""
@@ -157,6 +164,7 @@ class ProgramCache:
             logger.warning("a stored program cannot be loaded and is compiled again: %s", error)
             return None
         self.statistics.disk_hits += 1
+        self._loads += 1
         return program
 
     def _compile(self, key: str, module: bytes, signature: Signature, name: str) -> Found:
@@ -183,6 +191,7 @@ class ProgramCache:
         done = self.statistics
         lines = done.compile_seconds // SECONDS_PER_LINE
         done.compiles += 1
+        self._loads += 1
         done.compile_seconds += seconds
         done.compiles_of[name] += 1
         if done.compile_seconds // SECONDS_PER_LINE > lines:
