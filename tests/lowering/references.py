@@ -43,10 +43,17 @@ def fused_attention_backward(
     *saved: Any,
     scale: float | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients by the CPU's own fused kernel, which has none of the bias."""
+    """The gradients by the CPU's own fused kernels, which have none of the bias.
+
+    What the forward pass saved is computed again: the device rounds it, and notes a query that sees
+    no key in its own way.
+    """
     dropout_p, is_causal = saved[4:6]
+    forward = aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, dropout_p, is_causal, attn_mask=bias, scale=scale
+    )
     results = aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        *(grad, query, key, value, output, logsumexp.transpose(1, 2).contiguous().transpose(1, 2)),
+        *(grad, query, key, value, *forward),
         *(dropout_p, is_causal),
         attn_mask=bias,
         scale=scale,

@@ -73,6 +73,12 @@ def _scores(
     return scores + bias.to(scores.dtype)
 
 
+def _shares(x: Builder, exponents: Value) -> tuple[Value, Value]:
+    """Exponents by their sum, and the sum; a query that sees no key has no shares."""
+    total = x.sum(exponents, [-1], keepdim=True)
+    return exponents / x.select(total.eq(0), x.constant(1, total.dtype), total), total
+
+
 def _attend(
     x: Builder,
     query: Value,
@@ -88,9 +94,7 @@ def _attend(
     largest = x.max(scores, [-1], keepdim=True)
     # A query that sees no key: its exponents are zero, not NaN.
     largest = x.select(largest.eq(-math.inf), x.constant(0, scores.dtype), largest)
-    exponents = x.exp(scores - largest)
-    total = x.sum(exponents, [-1], keepdim=True)
-    shares = exponents / x.select(total.eq(0), x.constant(1, total.dtype), total)
+    shares, total = _shares(x, x.exp(scores - largest))
     output = _product(x, shares.to(value.dtype), value).to(query.dtype)
     return output, x.squeeze(largest + x.log(total), [-1])
 
@@ -113,7 +117,8 @@ def _attend_backward(
     normalizer = x.reshape(logsumexp.to(scores.dtype), [*query.shape[:-1], 1])
     unseen = normalizer.eq(-math.inf)
     zero = x.constant(0, scores.dtype)
-    shares = x.select(unseen, zero, x.exp(scores - normalizer))
+    # Divided again: large scores leave the exponents' sum not quite one.
+    shares, _ = _shares(x, x.select(unseen, zero, x.exp(scores - normalizer)))
     of_shares = _product(x, grad, _transposed(x, values))
     # Equal to the sum of grad * out, but for out's rounding, which the subtraction would magnify.
     along = x.sum(shares * of_shares, [-1], keepdim=True)
