@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_trainium.eager import calls
+from torch_trainium.eager import calls, eager_mode_is
 
 from .compare import on_the_cpu
 from .layouts import BOUNDED, copy_of, memory_of, operands, same_layout, shapes, tensors
@@ -102,3 +102,18 @@ def _agree(overload: Any, *arguments: Any) -> None:
     with on_the_cpu():
         compiled = calls.call(overload, *arguments)
     same_layout(compiled, overload(*arguments))
+
+
+@pytest.mark.parametrize("other", [2, torch.tensor([1, 2, 0], dtype=torch.int32)], ids=str)
+def test_shifts_in_place_are_programs(other):
+    numbers = torch.tensor([1, 2, -3], dtype=torch.int32)
+
+    def shifted(a, b):
+        a <<= b
+        a >>= 1
+        return a
+
+    with eager_mode_is("compiled"), torch.neuron.fallback_is("error"):
+        given = other.to("neuron") if isinstance(other, torch.Tensor) else other
+        ours = shifted(numbers.to("neuron"), given)
+    assert torch.equal(ours.cpu(), shifted(numbers.clone(), other))

@@ -109,6 +109,10 @@ _FUNCTIONAL = {
     "aten::polygamma_": ("aten", "polygamma", "default"),
     "aten::_cummax_helper": ("aten", "cummax", "default"),
     "aten::_cummin_helper": ("aten", "cummin", "default"),
+    "aten::__ilshift__.Scalar": ("aten", "__lshift__", "Scalar"),
+    "aten::__ilshift__.Tensor": ("aten", "__lshift__", "Tensor"),
+    "aten::__irshift__.Scalar": ("aten", "__rshift__", "Scalar"),
+    "aten::__irshift__.Tensor": ("aten", "__rshift__", "Tensor"),
     "aten::native_batch_norm": ("aten", "_native_batch_norm_legit_functional", "default"),
     "aten::native_batch_norm.out": ("aten", "_native_batch_norm_legit_functional", "default"),
     # Itself: its lowering gives the running statistics after the results.
