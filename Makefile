@@ -18,7 +18,7 @@ CPP := $(shell find csrc -name '*.cpp' -o -name '*.h' | sort)
 GENERATORS := $(wildcard csrc/codegen/*.py) torch_trainium/hardware/data/operator_classes.toml
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup browser demo test test-hf stress conformance conformance-compile conformance-lowering accuracy calibrate lint format headers-2.14 clean
+.PHONY: help setup browser demo test test-hf test-architectures stress conformance conformance-compile conformance-lowering accuracy calibrate lint format headers-2.14 clean
 
 help:
 	@echo 'make setup         create .venv with everything installed and the extension built'
@@ -26,6 +26,7 @@ help:
 	@echo 'make demo          set up and train both examples on the neuron device'
 	@echo 'make test          set up and run the tests'
 	@echo 'make test-hf       the tests that load and fine-tune a pretrained model'
+	@echo 'make test-architectures  the tests that train fourteen architectures in every mode'
 	@echo 'make stress        the tests that repeat one thing hundreds of times'
 	@echo 'make conformance   every case of the PyTorch case databases; writes docs/conformance.md'
 	@echo 'make calibrate     fits the free constants of the cost model to the measurements'
@@ -87,6 +88,10 @@ test: setup
 test-hf: setup
 	@$(call say,Fine-tuning a pretrained sentence encoder)
 	$(PY) -m pytest tests/examples -m hf $(PYTEST_ARGS)
+
+test-architectures: setup
+	@$(call say,Training fourteen architectures)
+	$(PY) -m pytest tests/benchmarks -m architectures $(PYTEST_ARGS)
 
 stress: setup
 	@$(call say,Repeating what goes wrong seldom)

@@ -14,6 +14,7 @@ from torch_trainium import eager
 from torch_trainium.compile import backend
 from torch_trainium.compile.graph import CompiledGraph
 
+pytestmark = pytest.mark.architectures
 PACKAGES = {"unet": "diffusers", "graph_sage": "torch_geometric"}
 
 
