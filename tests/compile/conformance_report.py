@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from textwrap import fill
 
 import torch
 
 from tests.conformance.case import FAILURES, Result, Status
-from tests.conformance.report import listed, table
-
-COLUMNS = (Status.PASSED, Status.EXPECTED, Status.FAILED, Status.CRASHED, Status.SKIPPED)
+from tests.conformance.report import listed, samples_by_dtype
 
 
 def render(results: Sequence[Result], samples: int) -> str:
@@ -43,23 +40,8 @@ def render(results: Sequence[Result], samples: int) -> str:
         [
             "# Conformance of torch.compile\n",
             *(fill(" ".join(text.split()), 100) + "\n" for text in paragraphs),
-            _by_dtype(results),
+            samples_by_dtype(results),
             listed("Expected failures", expected),
             listed("Failures", failed),
         ]
     )
-
-
-def _by_dtype(results: Sequence[Result]) -> str:
-    groups: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        groups[result.case.dtype].append(result)
-    rows = [
-        [
-            dtype,
-            *(sum(r.status is column for r in group) for column in COLUMNS),
-            sum(r.samples for r in group),
-        ]
-        for dtype, group in groups.items()
-    ]
-    return "## By dtype\n\n" + table(["dtype", *map(str, COLUMNS), "samples"], rows)

@@ -118,6 +118,16 @@ def _by_dtype(results: Sequence[Result]) -> str:
     return "## By dtype\n\n" + table(header, [[k, *_counts(groups[(k,)])] for k in ordered])
 
 
+def samples_by_dtype(results: Sequence[Result]) -> str:
+    """How many cases of each dtype ended how, and how many samples they ran."""
+    statuses = (Status.PASSED, Status.EXPECTED, Status.FAILED, Status.CRASHED, Status.SKIPPED)
+    rows = [
+        [dtype, *(_count(group, status) for status in statuses), sum(r.samples for r in group)]
+        for (dtype,), group in _groups(results, "dtype").items()
+    ]
+    return "## By dtype\n\n" + table(["dtype", *map(str, statuses), "samples"], rows)
+
+
 def listed(title: str, results: Sequence[Result]) -> str:
     """Cases that share a reason or a first message, together."""
     groups: dict[str, list[str]] = defaultdict(list)

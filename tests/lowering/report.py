@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from textwrap import fill
 
 import torch
 
 from tests.conformance.case import FAILURES, Result, Status
-from tests.conformance.report import listed, table
-
-COLUMNS = (Status.PASSED, Status.EXPECTED, Status.FAILED, Status.CRASHED, Status.SKIPPED)
+from tests.conformance.report import listed, samples_by_dtype
 
 
 def render(
@@ -66,7 +64,7 @@ def render(
         [
             "# Conformance of the lowering\n",
             *(fill(" ".join(text.split()), 100) + "\n" for text in paragraphs),
-            _by_dtype(results),
+            samples_by_dtype(results),
             listed("Expected failures", expected),
             listed("Failures", failed),
         ]
@@ -77,18 +75,3 @@ def _passed(results: Sequence[Result]) -> str:
     passed = sum(result.status is Status.PASSED for result in results)
     share = 10_000 * passed // max(1, len(results)) / 100  # never rounded up
     return f"{passed} of {len(results)} cases pass ({share:.2f} %)"
-
-
-def _by_dtype(results: Iterable[Result]) -> str:
-    groups: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        groups[result.case.dtype].append(result)
-    rows = [
-        [
-            dtype,
-            *(sum(r.status is column for r in group) for column in COLUMNS),
-            sum(r.samples for r in group),
-        ]
-        for dtype, group in groups.items()
-    ]
-    return "## By dtype\n\n" + table(["dtype", *map(str, COLUMNS), "samples"], rows)
