@@ -47,6 +47,11 @@ double exchange_ns(const Level& level, double bytes) {
   return 2 * level.step_ns + 2 * bytes * (level.peers - 1) / level.peers / level.gbps;
 }
 
+// One peer sends to one other; it is no nearer than the farthest level.
+double send_ns(const Level& level, double bytes) {
+  return level.peers <= 1 ? 0 : level.step_ns + bytes / level.gbps;
+}
+
 }  // namespace
 
 double collective_ns(const Constants& c, Collective kind, double bytes, const ReplicaGroup& group) {
@@ -74,10 +79,9 @@ double collective_ns(const Constants& c, Collective kind, double bytes, const Re
     case Collective::kAllToAll:
       return start + exchange_ns(on_chip, bytes) + exchange_ns(in_node, bytes) +
              exchange_ns(between, bytes);
-    case Collective::kSendReceive: {
-      const Level& level = nodes > 1 ? between : (chips > 1 ? in_node : on_chip);
-      return start + level.step_ns + bytes / level.gbps;
-    }
+    case Collective::kSendReceive:
+      return start +
+             std::max({send_ns(on_chip, bytes), send_ns(in_node, bytes), send_ns(between, bytes)});
   }
   return start;
 }

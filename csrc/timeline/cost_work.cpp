@@ -1,5 +1,7 @@
 #include "timeline/cost_work.h"
 
+#include <limits>
+
 namespace torch_trainium::timeline {
 namespace {
 
@@ -140,12 +142,17 @@ double combined_ns(const Work& work, double exposed_fraction) {
   return longest + exposed_fraction * (sum - longest);
 }
 
+// The greatest number stands for what is larger.
+static int64_t saturated(double count) {
+  return count < 0x1p63 ? static_cast<int64_t>(count) : std::numeric_limits<int64_t>::max();
+}
+
 Cost cost_of(const Work& work, double device_ns, double hbm_bytes) {
   Cost cost;
   cost.device_ps = picoseconds(device_ns);
   for (int i = 0; i < kEngines; ++i) cost.engine_ps[i] = picoseconds(work.engine_ns[i]);
-  cost.flops = static_cast<int64_t>(work.flops);
-  cost.hbm_bytes = static_cast<int64_t>(hbm_bytes);
+  cost.flops = saturated(work.flops);
+  cost.hbm_bytes = saturated(hbm_bytes);
   cost.bound = bound_of(work);
   return cost;
 }

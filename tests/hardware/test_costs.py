@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from torch_trainium.hardware import _costs, costs
@@ -74,6 +74,14 @@ sizes_strategy = st.fixed_dictionaries(
 
 @pytest.mark.parametrize("cost_class", _costs.COST_CLASSES)
 @settings(max_examples=30, deadline=None)
+@example(
+    core=("trn2", 1),
+    sizes={"w": 3, "b": 174, "m": 431, "n": 531, "k": 698},
+    grown="w",
+    by=252,
+    dtype="complex64",
+    dense=False,
+)
 @given(
     core=st.sampled_from(CORES),
     sizes=sizes_strategy,
