@@ -45,9 +45,8 @@ def expect_taken(overload: Any, positional: list[Any], named: dict[str, Any]) ->
 
     """
     name = qualified_name(overload)
-    has_elements = any(isinstance(a, torch.Tensor) and a.numel() for a in positional)
-    if name in _OF_ONE_ELEMENT or (name in _OF_NONE and not has_elements):
-        overload(*_small(positional), **{name: _small(value) for name, value in named.items()})
+    if name in _OF_ONE_ELEMENT or (name in _OF_NONE and not positional[0].numel()):
+        overload(*_small(positional), **{key: _small(value) for key, value in named.items()})
 
 
 def _small(argument: Any) -> Any:
